@@ -54,7 +54,7 @@ def call_plain(timer: shardclock.Timer) -> str | None:
 
 
 def write_down(timer: shardclock.Timer) -> None:
-    """Append a line with the call's arguments and start time, in the field order of `history.Attempt`."""
+    """Append a line with the call's arguments and start time, in the field order of `history.HandlerCall`."""
     line = [
         timer.timer_key, timer.target, timer.tenant_id, timer.occurrence, timer.attempt, hash_of(timer.payload),
         time.time(), os.getpid(),

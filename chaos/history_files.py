@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_type_hints
 
 from chaos.history import Bounds, History, Pending, Read
-from chaos.history.calls import Attempt, Call, TimerRequest
+from chaos.history.calls import Call, HandlerCall, TimerRequest
 from chaos.history.changes import (
     Commit,
     DeliveryDeleted,
@@ -148,5 +148,5 @@ FILES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "reads": ("reads.ndjson", lambda values: Read(*values)),
     "faults": ("faults.ndjson", _record(Fault)),
     "pending": ("pending.ndjson", _row(Pending)),
-    "attempts": ("attempts.ndjson", lambda values: Attempt(*values)),
+    "attempts": ("attempts.ndjson", lambda values: HandlerCall(*values)),
 }

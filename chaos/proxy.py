@@ -20,14 +20,14 @@ from chaos.frames import BIND, HEAD_BYTES, PARSE, QUERY, READY, SYNC, read_frame
 from shardclock_server.sql.statements import statement
 
 Moment = Literal["before", "inside", "after"]
-Select = Callable[["Link"], bool]
+Select = Callable[["ProxiedConnection"], bool]
 
 WATCHED = ("claim_due", "fire_due", "apply_steps")
 COMMIT = "commit"
 
 
 @dataclass(eq=False)
-class Link:
+class ProxiedConnection:
     """The state of one connection through the proxy."""
 
     application: str
@@ -65,11 +65,11 @@ class Trap:
     select: Select
     statement: str
     moment: Moment
-    caught: asyncio.Future[Link]
+    caught: asyncio.Future[ProxiedConnection]
     released: asyncio.Event = field(default_factory=asyncio.Event)
-    spring: Callable[[Link], None] = lambda _: None
+    spring: Callable[[ProxiedConnection], None] = lambda _: None
 
-    async def at(self, link: Link, doing: str | None, moment: Moment) -> None:
+    async def at(self, link: ProxiedConnection, doing: str | None, moment: Moment) -> None:
         """Hold a link if the trap waits for the given statement and moment; otherwise return immediately."""
         if self.caught.done() or (doing, moment) != (self.statement, self.moment) or not self.select(link):
             return
@@ -89,7 +89,7 @@ class Proxy:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        self._links: set[Link] = set()
+        self._links: set[ProxiedConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: list[Select] = []
         self._held: list[Select] = []
@@ -118,7 +118,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
-    def links(self, select: Select) -> list[Link]:
+    def links(self, select: Select) -> list[ProxiedConnection]:
         """Return the connections for which the function `select` is true."""
         return [link for link in self._links if select(link)]
 
@@ -169,7 +169,7 @@ class Proxy:
         for link in self.links(select):
             link.loses = name
 
-    def trap(self, select: Select, name: str, moment: Moment, *, spring: Callable[[Link], None]) -> Trap:
+    def trap(self, select: Select, name: str, moment: Moment, *, spring: Callable[[ProxiedConnection], None]) -> Trap:
         """Set a trap; the caller removes it with `lift`."""
         _require_watched(name)
         trap = Trap(select, name, moment, asyncio.get_running_loop().create_future(), spring=spring)
@@ -195,7 +195,7 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         hello, application = await read_hello(reader, client)
         from_server, server = await asyncio.open_unix_connection(self._socket)
-        link = Link(application, client, server)
+        link = ProxiedConnection(application, client, server)
         try:
             if any(refuses(link) for refuses in self._refused):
                 return
@@ -213,13 +213,13 @@ class Proxy:
             self._links.discard(link)
             link.close()
 
-    def _admit(self, link: Link) -> None:
+    def _admit(self, link: ProxiedConnection) -> None:
         link.delay_s = max((delay_s for select, delay_s in self._slowed if select(link)), default=0.0)
         if not any(holds(link) for holds in self._held):
             link.open.set()
         self._links.add(link)
 
-    async def _up(self, link: Link, reader: asyncio.StreamReader) -> None:
+    async def _up(self, link: ProxiedConnection, reader: asyncio.StreamReader) -> None:
         """Forward the client's frames, unless a trap holds them."""
         async for said, frames in read_frames(reader):
             passed = 0
@@ -232,7 +232,7 @@ class Proxy:
                     await self._at(link, "before" if kind == BIND else "inside")
             await self._pass(link, link.server, said[passed:])
 
-    async def _down(self, link: Link, reader: asyncio.StreamReader) -> None:
+    async def _down(self, link: ProxiedConnection, reader: asyncio.StreamReader) -> None:
         """Forward the server's frames; an answer is complete at the frame "ready for query"."""
         async for said, frames in read_frames(reader):
             for kind, *_ in frames:
@@ -246,11 +246,11 @@ class Proxy:
             if link.doing is None or link.doing != link.loses:
                 await self._pass(link, link.client, said)
 
-    async def _at(self, link: Link, moment: Moment) -> None:
+    async def _at(self, link: ProxiedConnection, moment: Moment) -> None:
         for trap in list(self._traps):
             await trap.at(link, link.doing, moment)
 
-    async def _pass(self, link: Link, to: asyncio.StreamWriter, data: bytes) -> None:
+    async def _pass(self, link: ProxiedConnection, to: asyncio.StreamWriter, data: bytes) -> None:
         if not data:
             return
         if link.delay_s:

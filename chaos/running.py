@@ -14,7 +14,7 @@ from pathlib import Path
 from chaos.clients import Clients
 from chaos.dead_letters import Operator
 from chaos.history import Bounds, History, Pending, Read
-from chaos.history.calls import Attempt
+from chaos.history.calls import HandlerCall
 from chaos.nemesis import Nemesis
 from chaos.plan import Plan
 from chaos.process_load import ProcessLoad, deploy_all
@@ -108,7 +108,7 @@ async def run(plan: Plan, sandbox: Sandbox, *, bounds: Bounds, tell: Tell) -> Hi
     )
 
 
-def read_attempts(directory: Path) -> list[Attempt]:
+def read_attempts(directory: Path) -> list[HandlerCall]:
     """Read the calls that handlers recorded, ordered by time; empty if no handler was called.
 
     errors:  ValueError, TypeError  a line is incomplete; this means that the file was damaged, because each line is one
@@ -116,7 +116,7 @@ def read_attempts(directory: Path) -> list[Attempt]:
     """
     file = directory / ATTEMPTS
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return sorted((Attempt(*json.loads(line)) for line in lines), key=lambda attempt: attempt.began_at)
+    return sorted((HandlerCall(*json.loads(line)) for line in lines), key=lambda attempt: attempt.began_at)
 
 
 @asynccontextmanager

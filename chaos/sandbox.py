@@ -16,7 +16,7 @@ import asyncpg
 import psutil
 
 from chaos.clusters import Cluster
-from chaos.proxy import Link, Proxy
+from chaos.proxy import ProxiedConnection, Proxy
 from chaos.waiting import UNAVAILABLE, until
 from shardclock_server.embedded.postmaster import PORT, Postmaster
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER
@@ -46,7 +46,7 @@ class Keeper:
     role: str = SHARD
     is_local: bool = False  # A local host process has started the keeper.
 
-    def owns(self, link: Link) -> bool:
+    def owns(self, link: ProxiedConnection) -> bool:
         """Return whether a connection belongs to the keeper.
 
         The name of each session of a keeper begins with the role, and ends with the holder. The operating system's list

@@ -10,7 +10,7 @@ FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
 LETTER_WIDTH = 0.61  # the mean width of a letter, as a fraction of the font size
 
 Anchor = Literal["start", "middle", "end"]
-Place = tuple[float, float]
+Point = tuple[float, float]
 
 
 class Picture:
@@ -35,14 +35,14 @@ class Picture:
         """Draw a straight line."""
         self._add("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=color, **_dashed(dash))
 
-    def polyline(self, places: Sequence[Place], *, color: str, dash: str = "") -> None:
+    def polyline(self, places: Sequence[Point], *, color: str, dash: str = "") -> None:
         """Draw a line through points; a single point becomes a dot."""
         if len(places) == 1:
             self._add("circle", cx=places[0][0], cy=places[0][1], r=2, fill=color)
         else:
             self._add("polyline", points=_listed(places), fill="none", stroke=color, stroke_width=1.5, **_dashed(dash))
 
-    def polygon(self, corners: Sequence[Place], *, fill: str, opacity: float) -> None:
+    def polygon(self, corners: Sequence[Point], *, fill: str, opacity: float) -> None:
         """Fill the polygon with these corners."""
         self._add("polygon", points=_listed(corners), fill=fill, fill_opacity=opacity)
 
@@ -82,7 +82,7 @@ def text_width(text: str, *, size: float = 11) -> float:
     return len(text) * size * LETTER_WIDTH
 
 
-def _listed(places: Sequence[Place]) -> str:
+def _listed(places: Sequence[Point]) -> str:
     return " ".join(f"{_short(x)},{_short(y)}" for x, y in places)
 
 

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 
-class Place(NamedTuple):
+class CommandLocation(NamedTuple):
     """The location of a command: a module of `cli`, and the name of a function or of a command group."""
 
     name: str
@@ -23,132 +23,142 @@ class Place(NamedTuple):
 
 
 # The commands, in the order of `shardclock --help`.
-COMMANDS: Mapping[str, Place] = {
-    "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM; at its end, the cluster releases all claims."),
-    "gateway": Place(
+COMMANDS: Mapping[str, CommandLocation] = {
+    "up": CommandLocation(
+        "run:up", "Run the cluster until Ctrl-C or SIGTERM; at its end, the cluster releases all claims."
+    ),
+    "gateway": CommandLocation(
         "run:gateway",
         "Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs only Postgres, and several gateways may run.",
     ),
-    "demo": Place(
+    "demo": CommandLocation(
         "run:demo",
         "Fire 5,000 timers, or the timers of a file, on a temporary cluster with injected faults; check every record.",
     ),
-    "migrate": Place("run:migrate", "Bring the database's schema up to date."),
-    "exporter": Place(
+    "migrate": CommandLocation("run:migrate", "Bring the database's schema up to date."),
+    "exporter": CommandLocation(
         "run:exporter",
         "Serve this node's metrics until Ctrl-C or SIGTERM: the reports of its shards, and measurements of the tables.",
     ),
-    "dsn": Place(
+    "dsn": CommandLocation(
         "database:dsn", "Print the DSN, including the password, of the configured database or the embedded Postgres."
     ),
-    "psql": Place("database:psql", "Open psql on the database; an embedded Postgres is started first."),
-    "dump": Place(
+    "psql": CommandLocation("database:psql", "Open psql on the database; an embedded Postgres is started first."),
+    "dump": CommandLocation(
         "backup:dump", "Write a consistent copy of the schema into a new file; the cluster may run during the dump."
     ),
-    "restore": Place(
+    "restore": CommandLocation(
         "backup:restore",
         "Restore a dump file into a database without the schema; no timer fires until `shardclock release`.",
     ),
-    "scale": Place(
+    "scale": CommandLocation(
         "scaling:scale",
         "Show or set the number of shards, workers or engines, or the bounds within which the forecast sets it.",
     ),
-    "forecast": Place(
+    "forecast": CommandLocation(
         "scaling:forecast",
         "Show the timers that become due in each of the next 15 minutes, and the capacity of the live shards.",
     ),
-    "ramp": Place("ramp:ramp", "Show or set the firing rate of timers that an outage left overdue."),
-    "switch": Place(
+    "ramp": CommandLocation("ramp:ramp", "Show or set the firing rate of timers that an outage left overdue."),
+    "switch": CommandLocation(
         "handover:switch", "Give the lead to another cluster on this database, once that cluster's keepers are ready."
     ),
-    "leave": Place(
+    "leave": CommandLocation(
         "handover:leave",
         "Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this command.",
     ),
-    "hold": Place(
+    "hold": CommandLocation(
         "hold:hold", "Stop all firing, deliveries and processes until `release`; new timers are accepted and stored."
     ),
-    "release": Place(
+    "release": CommandLocation(
         "hold:release",
         "Release a database on hold; this installation becomes the owner of a copy or of a foreign database.",
     ),
-    "schedule": Place("schedule:schedule", "Schedule one timer, or a file of timers."),
-    "preview": Place(
+    "schedule": CommandLocation("schedule:schedule", "Schedule one timer, or a file of timers."),
+    "preview": CommandLocation(
         "inspect:preview",
         "Show the next dates of a schedule, with a note if a clock change moves a date; needs no database.",
     ),
-    "list": Place(
+    "list": CommandLocation(
         "inspect:list_",
         "List timers: pending timers soonest first, paused timers by key, or ended timers newest first.",
     ),
-    "show": Place("inspect:show", "Show one timer and its last records."),
-    "explain": Place("explain:explain", "Explain from stored records why a timer or schedule fired or did not fire."),
-    "cancel": Place("verbs:cancel", "Cancel a pending timer, or many; fail if a timer has fired already."),
-    "reschedule": Place(
+    "show": CommandLocation("inspect:show", "Show one timer and its last records."),
+    "explain": CommandLocation(
+        "explain:explain", "Explain from stored records why a timer or schedule fired or did not fire."
+    ),
+    "cancel": CommandLocation("verbs:cancel", "Cancel a pending timer, or many; fail if a timer has fired already."),
+    "reschedule": CommandLocation(
         "reschedule:reschedule", "Move a pending timer, or many with --shift; fail if a timer has fired already."
     ),
-    "pause": Place("verbs:pause", "Pause a timer, or many timers, until a resume or until a moment."),
-    "resume": Place(
+    "pause": CommandLocation("verbs:pause", "Pause a timer, or many timers, until a resume or until a moment."),
+    "resume": CommandLocation(
         "verbs:resume", "Resume a paused timer, or many; a timer with a due date during the pause is due immediately."
     ),
-    "run-now": Place(
+    "run-now": CommandLocation(
         "verbs:run_now", "Make a pending timer due now; a schedule fires one extra time, and keeps its dates."
     ),
-    "operate": Place(
+    "operate": CommandLocation(
         "operate:operate",
         "Pause, resume or reschedule a timer of a job or a process; the other commands refuse these timers.",
     ),
-    "deploy": Place(
+    "deploy": CommandLocation(
         "processes:deploy",
         "Deploy the processes of a BPMN model. Each process gets a new version, unless the file is unchanged.",
     ),
-    "tail": Place("status:tail", "Follow the command log, and print each record once."),
-    "status": Place(
+    "tail": CommandLocation("status:tail", "Follow the command log, and print each record once."),
+    "status": CommandLocation(
         "status:status",
         "Show shards, holders and nodes; pending, paused and overdue timers; the lag; timers that an outage delays.",
     ),
-    "doctor": Place(
+    "doctor": CommandLocation(
         "doctor:doctor",
         "Check the installation: Postgres, schema, rights, clock, disk, Ray, quotas and certificates.",
     ),
-    "targets": Place(
+    "targets": CommandLocation(
         "targets:targets",
         "List the targets of timers: the log, handlers, jobs and endpoints, with their deliveries and dead letters.",
     ),
-    "audit": Place("audit:audit", "List the audit records of operators' changes, newest first."),
-    "consumers": Place(
+    "audit": CommandLocation("audit:audit", "List the audit records of operators' changes, newest first."),
+    "consumers": CommandLocation(
         "consumers:consumers",
         "List the groups that read the log, with the lag of each; the subcommands change one group.",
     ),
-    "dead-letters": Place(
+    "dead-letters": CommandLocation(
         "dead_letters:dead_letters",
         "List the deliveries that were given up; the subcommands redrive or discard dead letters.",
     ),
-    "deliveries": Place(
+    "deliveries": CommandLocation(
         "deliveries:deliveries", "List the pending deliveries; the subcommands show, retry and cancel one delivery."
     ),
-    "endpoints": Place(
+    "endpoints": CommandLocation(
         "endpoints:endpoints",
         "List the endpoints, the receivers of webhooks; the subcommands add, test and change endpoints.",
     ),
-    "jobs": Place(
+    "jobs": CommandLocation(
         "jobs:jobs", "List the jobs of the app; the subcommands show, run, cancel, disable and configure one job."
     ),
-    "keys": Place("keys:keys", "List the keys of the HTTP API; the subcommands add, rotate and revoke one key."),
-    "notify": Place(
+    "keys": CommandLocation(
+        "keys:keys", "List the keys of the HTTP API; the subcommands add, rotate and revoke one key."
+    ),
+    "notify": CommandLocation(
         "notify:notify",
         "List the endpoints that get events for operators; the subcommands add, remove and test them.",
     ),
-    "operations": Place(
+    "operations": CommandLocation(
         "operations:operations",
         "List the bulk operations with their progress; the subcommands show or cancel one operation.",
     ),
-    "processes": Place(
+    "processes": CommandLocation(
         "processes:processes", "List deployed processes; the subcommands start, show, signal and cancel instances."
     ),
-    "schedules": Place("schedules:schedules", "List schedules with their last firings, or show one schedule."),
-    "tasks": Place("tasks:tasks", "List the open user tasks; the subcommands show, claim and complete one task."),
-    "tenants": Place(
+    "schedules": CommandLocation(
+        "schedules:schedules", "List schedules with their last firings, or show one schedule."
+    ),
+    "tasks": CommandLocation(
+        "tasks:tasks", "List the open user tasks; the subcommands show, claim and complete one task."
+    ),
+    "tenants": CommandLocation(
         "tenants:tenants",
         "List the tenants with their own limits; the subcommands show, set and remove the limits of one tenant.",
     ),

@@ -31,7 +31,7 @@ from shardclock_server.cli.output import DONE, Json, print_done, print_line
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse, NewSecret
+from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.session import Session
@@ -269,13 +269,16 @@ def endpoint_rules() -> EndpointRules:
 
 
 def _run(
-    use_case: Callable[[Session], Awaitable[Done | NewSecret | EndpointInUse]], *, verb: str = "", as_json: bool
+    use_case: Callable[[Session], Awaitable[EndpointResult | NewSecret | EndpointInUse]],
+    *,
+    verb: str = "",
+    as_json: bool,
 ) -> int:
     """Run a use case and print the result. `verb` needs --yes if pending timers have the endpoint as target."""
 
     async def do(session: Session) -> int:
         match await use_case(session):
-            case Done(sentence):
+            case EndpointResult(sentence):
                 return print_done(sentence, as_json=as_json)
             case NewSecret(sentence, verifier):
                 return print_secret(sentence, verifier, as_json=as_json)

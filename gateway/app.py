@@ -37,7 +37,7 @@ from shardclock_server.gateway.requests.headers import HeadAsGet, UniqueHeaders
 from shardclock_server.gateway.requests.key_lookups import API_KEYS, SESSIONS, KeyLookups
 from shardclock_server.gateway.requests.paths import PreservedSlashes
 from shardclock_server.gateway.requests.queries import known_query
-from shardclock_server.gateway.requests.recording import Recorded
+from shardclock_server.gateway.requests.recording import AuditRecorder
 from shardclock_server.gateway.routes import (
     audit,
     bulk,
@@ -126,7 +126,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     # The middleware that is added first runs innermost, so the other middlewares also process deferred responses.
     app.add_middleware(DeferredMiddleware, errors=HANDLERS)
     app.add_middleware(UnsentLimit)
-    app.add_middleware(Recorded)
+    app.add_middleware(AuditRecorder)
     app.add_middleware(UniqueHeaders)
     app.add_middleware(RequestCounter, stats=stats)  # runs after the next two, which change the routed path and method
     app.add_middleware(PreservedSlashes)

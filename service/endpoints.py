@@ -33,7 +33,7 @@ from shardclock_server.webhooks.signing import PRIVATE, SECRETS_MAX, new_key_pai
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class EndpointResult:
     """The outcome of a change; `changed` is False if the endpoint already had the wanted state."""
 
     sentence: str
@@ -156,7 +156,9 @@ async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = 
     return NewSecret(f"endpoint {endpoint.key.target} added", verifier_of(endpoint.secrets[0]))
 
 
-async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
+async def change(
+    session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules
+) -> EndpointResult:
     """Change an endpoint; a disabled endpoint is checked too, because an operator may enable it later.
 
     errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or no field is
@@ -169,7 +171,7 @@ async def change(session: Session, key: EndpointName, wanted: EndpointChange, *,
     _checked(wanted.of(found), rules)
     changed = await change_endpoint(session, key, url=wanted.url, headers=wanted.headers, policy=wanted.policy)
     still = "" if found.disabled_at is None else f"; it is disabled: {found.disabled_why}"
-    return Done(f"endpoint {key.target} {wanted.sentence}{'' if changed else ' already'}{still}", changed)
+    return EndpointResult(f"endpoint {key.target} {wanted.sentence}{'' if changed else ' already'}{still}", changed)
 
 
 async def rotate(session: Session, key: EndpointName, *, asymmetric: bool) -> NewSecret:
@@ -187,7 +189,7 @@ async def rotate(session: Session, key: EndpointName, *, asymmetric: bool) -> Ne
     return NewSecret(f"endpoint {key.target} signs with {len(secrets)} secrets", verifier_of(secret))
 
 
-async def end_rotation(session: Session, key: EndpointName) -> Done:
+async def end_rotation(session: Session, key: EndpointName) -> EndpointResult:
     """Remove all secrets of an endpoint except the newest.
 
     errors:  Refusal           unknown_endpoint, endpoint_changed
@@ -195,7 +197,7 @@ async def end_rotation(session: Session, key: EndpointName) -> Done:
     """
     found = await _found(session, key)
     await _set_secrets(session, found, found.secrets[:1])
-    return Done(f"endpoint {key.target} signs with its newest secret alone")
+    return EndpointResult(f"endpoint {key.target} signs with its newest secret alone")
 
 
 async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules) -> Endpoint:
@@ -242,7 +244,7 @@ async def read_signing_facts(session: Session, key: EndpointName) -> SigningFact
     return SigningFacts(kinds, sorted(found.headers))
 
 
-async def enable(session: Session, key: EndpointName) -> Done:
+async def enable(session: Session, key: EndpointName) -> EndpointResult:
     """Enable an endpoint that was disabled, or that answered 410.
 
     errors:  Refusal           unknown_endpoint
@@ -250,10 +252,10 @@ async def enable(session: Session, key: EndpointName) -> Done:
     """
     await _found(session, key)
     changed = await enable_endpoint(session, key)
-    return Done(f"endpoint {key.target} {'is enabled' if changed else 'was enabled already'}", changed)
+    return EndpointResult(f"endpoint {key.target} {'is enabled' if changed else 'was enabled already'}", changed)
 
 
-async def disable(session: Session, key: EndpointName, *, why: str, force: bool) -> Done | EndpointInUse:
+async def disable(session: Session, key: EndpointName, *, why: str, force: bool) -> EndpointResult | EndpointInUse:
     """Disable an endpoint: its deliveries become dead letters, and new timers can't have it as target.
 
     Without `force`, an endpoint that is the target of pending timers stays enabled.
@@ -265,10 +267,10 @@ async def disable(session: Session, key: EndpointName, *, why: str, force: bool)
     if not force and found.disabled_at is None and (named := await _use_of(session, key)):
         return named
     changed = await disable_endpoint(session, key, why=why)
-    return Done(f"endpoint {key.target} {'is disabled' if changed else 'was disabled already'}", changed)
+    return EndpointResult(f"endpoint {key.target} {'is disabled' if changed else 'was disabled already'}", changed)
 
 
-async def remove(session: Session, key: EndpointName, *, force: bool) -> Done | EndpointInUse:
+async def remove(session: Session, key: EndpointName, *, force: bool) -> EndpointResult | EndpointInUse:
     """Remove an endpoint; its deliveries become dead letters.
 
     Without `force`, an endpoint that is the target of pending timers is not removed.
@@ -280,7 +282,7 @@ async def remove(session: Session, key: EndpointName, *, force: bool) -> Done | 
     if not force and (named := await _use_of(session, key)):
         return named
     await remove_endpoint(session, key)
-    return Done(f"endpoint {key.target} is removed")
+    return EndpointResult(f"endpoint {key.target} is removed")
 
 
 async def _found(session: Session, key: EndpointName) -> StoredEndpoint:

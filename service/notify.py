@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.tenants import UNKNOWN_ENDPOINT, UNKNOWN_SUBSCRIPTION
-from shardclock_server.service.endpoints import Done, SentTest, find_open, send_test
+from shardclock_server.service.endpoints import EndpointResult, SentTest, find_open, send_test
 from shardclock_server.sql.endpoints.endpoints import EndpointName, find_endpoints
 from shardclock_server.sql.notify.events import EVENT_KINDS, OPERATOR_KINDS, OPERATORS_TENANT
 from shardclock_server.sql.notify.subscriptions import (
@@ -61,7 +61,7 @@ def new_subscription(
     return EventSubscription(key, tuple(it for it in EVENT_KINDS if it in kinds), failures_min, text_only)
 
 
-async def subscribe(session: Session, wanted: EventSubscription) -> Done:
+async def subscribe(session: Session, wanted: EventSubscription) -> EndpointResult:
     """Subscribe an endpoint, and replace its earlier subscription.
 
     errors:  Refusal           unknown_endpoint
@@ -70,10 +70,12 @@ async def subscribe(session: Session, wanted: EventSubscription) -> Done:
     if wanted.key not in await find_endpoints(session, [wanted.key]):
         raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=wanted.key.tenant_id, name=wanted.key.name)
     changed = await subscribe_endpoint(session, wanted)
-    return Done(f"endpoint {wanted.key.target} gets {', '.join(wanted.kinds)}{'' if changed else ' already'}", changed)
+    return EndpointResult(
+        f"endpoint {wanted.key.target} gets {', '.join(wanted.kinds)}{'' if changed else ' already'}", changed
+    )
 
 
-async def unsubscribe(session: Session, key: EndpointName) -> Done:
+async def unsubscribe(session: Session, key: EndpointName) -> EndpointResult:
     """Remove the subscription of an endpoint; the endpoint is not removed.
 
     errors:  Refusal           unknown_subscription
@@ -81,7 +83,7 @@ async def unsubscribe(session: Session, key: EndpointName) -> Done:
     """
     if not await unsubscribe_endpoint(session, key):
         raise Refusal.of(UNKNOWN_SUBSCRIPTION, tenant_id=key.tenant_id, name=key.name)
-    return Done(f"endpoint {key.target} gets no more events; the endpoint itself stays")
+    return EndpointResult(f"endpoint {key.target} gets no more events; the endpoint itself stays")
 
 
 async def find_subscription(session: Session, key: EndpointName) -> FoundSubscription:

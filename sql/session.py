@@ -15,7 +15,7 @@ from shardclock_server.sql.session_settings import PoolerInBetween, connect, set
 from shardclock_server.sql.statements import call_of, statement
 
 if TYPE_CHECKING:  # without the import of the client's SQL package, a shard starts faster
-    from shardclock.sql.statement import Statement as ClientStatement
+    from shardclock.sql.statement import Statement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
@@ -174,7 +174,7 @@ class Session:
         ((value,),) = await self.call(function, **values)
         return value
 
-    async def answer(self, statement: "ClientStatement", asked: str) -> str | None:
+    async def answer(self, statement: "Statement", asked: str) -> str | None:
         """Run a client statement: its only parameter is a text, and its result is one text or null.
 
         errors:  as `rows`

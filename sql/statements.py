@@ -21,14 +21,14 @@ _CALL = "select f.* from shardclock.{function}({arguments}) f"
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ServerStatement:
     """One statement with Postgres's parameters `$1`, `$2` …, and the names of the parameters in this order."""
 
     text: str
     parameters: tuple[str, ...]
 
     @classmethod
-    def of(cls, written: str) -> "Statement":
+    def of(cls, written: str) -> "ServerStatement":
         """Replace named parameters (such as `:holder`) by numbers, in the order in which the header lists them."""
         names = tuple(dict.fromkeys(PARAMETER.findall(written)))
         numbers = {name: f"${number}" for number, name in enumerate(names, start=1)}
@@ -54,7 +54,7 @@ def call_of(function: str, values: Mapping[str, object]) -> tuple[Any, ...]:
 
 
 @cache
-def statement(name: str) -> Statement:
+def statement(name: str) -> ServerStatement:
     """Read one statement.
 
     errors:  FileNotFoundError  there is no `<subject>/<name>.sql`: a mistake in this program
@@ -63,7 +63,7 @@ def statement(name: str) -> Statement:
     path = next((path for path in found if path.is_file()), None)
     if path is None:
         raise FileNotFoundError(f"no statement {name}.sql under sql/")
-    return Statement.of(_with_included(path.read_text(encoding="utf-8")))
+    return ServerStatement.of(_with_included(path.read_text(encoding="utf-8")))
 
 
 def _with_included(text: str) -> str:

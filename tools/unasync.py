@@ -28,7 +28,7 @@ REPLACED: Mapping[str, str] = {
     "AsyncConnection": "Connection",
     "AsyncCursor": "Cursor",
     "AsyncDriver": "Driver",
-    "AsyncExecutor": "Executor",
+    "AsyncSqlExecutor": "SqlExecutor",
     "AsyncHeld": "Held",
     "AsyncLeasedWork": "LeasedWork",
     "AsyncLink": "Link",

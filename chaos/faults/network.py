@@ -6,7 +6,7 @@ import random
 import time
 
 from chaos.faults.fault import Hit
-from chaos.proxy import Link
+from chaos.proxy import ProxiedConnection
 from chaos.sandbox import Sandbox
 
 
@@ -59,5 +59,5 @@ async def lose_commit_replies(sandbox: Sandbox, _: random.Random, __: float) -> 
     return Hit()
 
 
-def _is_client(link: Link) -> bool:
+def _is_client(link: ProxiedConnection) -> bool:
     return link.application == "chaos client"

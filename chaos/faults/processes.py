@@ -12,7 +12,7 @@ from contextlib import suppress
 import psutil
 
 from chaos.faults.fault import Hit, Injection, NothingToBreak
-from chaos.proxy import Link, Moment
+from chaos.proxy import Moment, ProxiedConnection
 from chaos.sandbox import Keeper, Sandbox
 from tests.support.processes import kill
 
@@ -96,7 +96,7 @@ async def trapped(
     shape:   the time of the signal, and whether the keeper had reached the statement
     """
 
-    def spring(link: Link) -> None:
+    def spring(link: ProxiedConnection) -> None:
         sandbox.send(keeper.pid, number)
         if number == signal.SIGKILL:
             link.close()  # The server must not receive the rest of the statement.

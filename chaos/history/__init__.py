@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from chaos.history.calls import Attempt, Call
+from chaos.history.calls import Call, HandlerCall
 from chaos.history.changes import Commit
 from chaos.history.faults import Fault
 
@@ -75,7 +75,7 @@ class History:
     faults: list[Fault] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     poisoned: frozenset[int] = frozenset()
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[HandlerCall] = field(default_factory=list)
     undelivered: list[int] = field(default_factory=list)
     dead_letters: list[int] = field(default_factory=list)
     running: list[int] = field(default_factory=list)

@@ -65,7 +65,7 @@ class Call:
     task_key: int | None = None
 
 
-class Attempt(NamedTuple):
+class HandlerCall(NamedTuple):
     """One call of a handler, which the handler itself recorded before its action; `body` is a hash of the payload."""
 
     timer_key: int

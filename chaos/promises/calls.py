@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chaos.history.calls import Attempt
+from chaos.history.calls import HandlerCall
 from chaos.history.changes import DeliveryDeleted, DeliveryWritten, Recorded
 from chaos.promises.wording import clock, record_of
 from chaos.run_index import DELIVERED, NumberedChange, RunIndex, commits_of
@@ -42,7 +42,7 @@ def called(run: RunIndex) -> Iterator[str | None]:
     ends. If a run has no recorded calls, the ends of deliveries are not checked.
     """
     claims_by_key = {key: claims_of(run, steps) for key, steps in run.deliveries.items()}
-    began: dict[int, list[Attempt]] = {}
+    began: dict[int, list[HandlerCall]] = {}
     for call in run.history.attempts:
         began.setdefault(call.timer_key, []).append(call)
         violation = _violation(run, call, claims_by_key.get(call.timer_key, ()))
@@ -90,7 +90,7 @@ def hash_of(payload: str | None) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _violation(run: RunIndex, call: Attempt, claims: Sequence[Claim]) -> str:
+def _violation(run: RunIndex, call: HandlerCall, claims: Sequence[Claim]) -> str:
     """Describe the violation of a call; the text is empty without a violation."""
     for number, cause in run.deliveries.get(call.timer_key, ()):
         untimely = _is_untimely(call, run.committed_s[number], claims) if run.clock_is_true else ""
@@ -101,7 +101,7 @@ def _violation(run: RunIndex, call: Attempt, claims: Sequence[Claim]) -> str:
     return "no timer fired for this call"
 
 
-def _is_of_another_job(call: Attempt, job: DeliveryWritten) -> str:
+def _is_of_another_job(call: HandlerCall, job: DeliveryWritten) -> str:
     if (call.target, call.tenant_id) != (job.target, job.tenant_id):
         return (
             f"the call has the tenant {call.tenant_id}; the service task belongs to {job.tenant_id}, with the"
@@ -110,13 +110,13 @@ def _is_of_another_job(call: Attempt, job: DeliveryWritten) -> str:
     return "" if call.body == hash_of(job.payload) else f"the payload is not {job.payload}"
 
 
-def _is_of_another(call: Attempt, fired: Recorded) -> str:
+def _is_of_another(call: HandlerCall, fired: Recorded) -> str:
     if (call.target, call.tenant_id, call.occurrence) != (fired.target, fired.tenant_id, fired.occurrence):
         return f"the call is for {call.tenant_id}, #{call.occurrence}; the firing is {record_of(fired)}"
     return "" if call.body == hash_of(fired.payload) else f"the payload is not {fired.payload}"
 
 
-def _is_untimely(call: Attempt, fired_s: float, claims: Sequence[Claim]) -> str:
+def _is_untimely(call: HandlerCall, fired_s: float, claims: Sequence[Claim]) -> str:
     if call.began_at < fired_s - CLOCK_SLACK_S:
         return f"the firing was committed later, at {clock(fired_s)}"
     turns = [claim.attempt for claim in claims if claim.has(call.began_at)]
@@ -125,7 +125,7 @@ def _is_untimely(call: Attempt, fired_s: float, claims: Sequence[Claim]) -> str:
     return f"attempt {turns[-1]} was due" if turns else "no worker had claimed the delivery"
 
 
-def _was_called(claim: Claim, calls: Sequence[Attempt]) -> bool:
+def _was_called(claim: Claim, calls: Sequence[HandlerCall]) -> bool:
     return any(call.attempt in (ANY, claim.attempt) and claim.has(call.began_at) for call in calls)
 
 

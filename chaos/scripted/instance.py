@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from chaos.history.calls import Attempt, Call
+from chaos.history.calls import Call, HandlerCall
 from chaos.history.changes import (
     SIGNAL,
     Change,
@@ -170,7 +170,7 @@ class ScriptedInstance:
 
     def attempt(self, at_s: float, key: int, job: DeliveryWritten) -> None:
         """Record a handler's call for a service task."""
-        call = Attempt(key, JOB, self.tenant_id, 1, 1, hash_of(job.payload), rig_s(at_s), 77)
+        call = HandlerCall(key, JOB, self.tenant_id, 1, 1, hash_of(job.payload), rig_s(at_s), 77)
         self.run.history.attempts.append(call)
 
     def _signal(self, key: int, to: int | None, node_id: str | None, content: SignalJson) -> DeliveryWritten:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from chaos.history import Bounds, History, Pending, Read
-from chaos.history.calls import Attempt, Call, Outcome, TimerRequest
+from chaos.history.calls import Call, HandlerCall, Outcome, TimerRequest
 from chaos.history.changes import (
     Change,
     Commit,
@@ -211,7 +211,7 @@ class ScriptedRun:
     def attempt(self, at_s: float, key: int, attempt: int = 1, **more: object) -> None:
         """Record a handler's call for a delivery."""
         fired = self.fired[key]
-        call = Attempt(
+        call = HandlerCall(
             key, fired.target, fired.tenant_id, fired.occurrence, attempt, hash_of(fired.payload), rig_s(at_s), 77
         )
         self.history.attempts.append(call._replace(**more))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shardclock.api.answers import Answer
 from shardclock_server.gateway.answers.answer import KEY, MOMENT, TENANT, RowAnswer
-from shardclock_server.service.endpoints import Done, NewSecret
+from shardclock_server.service.endpoints import EndpointResult, NewSecret
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 
 
@@ -82,7 +82,7 @@ class EndpointChangedAnswer(Answer):
     changed: bool = Field(examples=[True])
 
     @classmethod
-    def of(cls, done: Done) -> Self:
+    def of(cls, done: EndpointResult) -> Self:
         """Create the response model from the result of a change."""
         return cls(message=done.sentence, changed=done.changed)
 

@@ -4,7 +4,7 @@ from typing import Self
 
 from shardclock.api import answers
 from shardclock_server.gateway.answers.answer import MOMENT_TEXT, RowAnswer, examples
-from shardclock_server.service.endpoints import Done
+from shardclock_server.service.endpoints import EndpointResult
 
 
 class EventSubscriptionAnswer(
@@ -39,6 +39,6 @@ class EventSubscriptionChangedAnswer(
     """The result of subscribing or unsubscribing an endpoint."""
 
     @classmethod
-    def of(cls, done: Done) -> Self:
+    def of(cls, done: EndpointResult) -> Self:
         """Create the response model from the result of a change."""
         return cls(message=done.sentence, changed=done.changed)

@@ -8,7 +8,7 @@ from shardclock_server.service.keys import allows
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class MenuLink:
     """A link of the menu, and its `scope`; with `is_installation`, the viewer also needs a key for all tenants."""
 
     label: str
@@ -19,26 +19,26 @@ class Link:
 
 # The menu omits a link if no page has the path of the link.
 LINKS = (
-    Link("Overview", "/"),
-    Link("Timers", "/timers"),
-    Link("Schedules", "/schedules"),
-    Link("Deliveries", "/deliveries"),
-    Link("Dead letters", "/dead-letters"),
-    Link("Endpoints", "/endpoints"),
-    Link("Jobs", "/jobs", is_installation=True),
-    Link("Processes", "/processes"),
-    Link("Instances", "/instances"),
-    Link("Tasks", "/tasks"),
-    Link("Operations", "/operations"),
-    Link("Audit", "/audit", is_installation=True, scope="admin"),
-    Link("Log", "/log"),
-    Link("Cluster", "/cluster", is_installation=True, scope="operate"),
-    Link("Tenants", "/tenants", is_installation=True, scope="admin"),
-    Link("Keys", "/keys", is_installation=True, scope="admin"),
+    MenuLink("Overview", "/"),
+    MenuLink("Timers", "/timers"),
+    MenuLink("Schedules", "/schedules"),
+    MenuLink("Deliveries", "/deliveries"),
+    MenuLink("Dead letters", "/dead-letters"),
+    MenuLink("Endpoints", "/endpoints"),
+    MenuLink("Jobs", "/jobs", is_installation=True),
+    MenuLink("Processes", "/processes"),
+    MenuLink("Instances", "/instances"),
+    MenuLink("Tasks", "/tasks"),
+    MenuLink("Operations", "/operations"),
+    MenuLink("Audit", "/audit", is_installation=True, scope="admin"),
+    MenuLink("Log", "/log"),
+    MenuLink("Cluster", "/cluster", is_installation=True, scope="operate"),
+    MenuLink("Tenants", "/tenants", is_installation=True, scope="admin"),
+    MenuLink("Keys", "/keys", is_installation=True, scope="admin"),
 )
 
 
-def links_for(caller: Caller, paths: Collection[str]) -> list[Link]:
+def links_for(caller: Caller, paths: Collection[str]) -> list[MenuLink]:
     """List the links of the pages that exist and that the caller may open."""
     return [
         link

@@ -20,8 +20,8 @@ from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.sql.idempotency.requests import (
     IdempotentRequest,
-    InFlight,
     OtherParameters,
+    RequestInProgress,
     Stored,
     begin_requests,
     store_requests,
@@ -90,7 +90,7 @@ async def respond_once(
         match before:
             case Stored():
                 return Response(before.body, before.status, {REPLAYED: "true"}, JSON)
-            case InFlight():
+            case RequestInProgress():
                 raise in_flight(idempotent.idempotency_key)
             case OtherParameters():
                 raise differs(idempotent.idempotency_key)

@@ -84,7 +84,7 @@ def is_dry_run(request: Request) -> bool:
 
 
 def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> None:
-    """Register a function that `Recorded` calls if the response is 404, because a 404 leaves no audit record."""
+    """Register a function that `AuditRecorder` calls if the response is 404, because a 404 leaves no audit record."""
     request.state.give_audited_back = give_back
 
 
@@ -145,7 +145,7 @@ def actor_of(request: Request, caller: Caller, *, expected: int | None = None, r
     return Actor(_interface_of(request), caller.is_operator, key, caller.name, expected, request_id or uuid4())
 
 
-class Recorded:
+class AuditRecorder:
     """Write the audit records of requests to an application."""
 
     def __init__(self, app: ASGIApp) -> None:

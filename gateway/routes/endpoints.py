@@ -28,7 +28,7 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import MAINTENANCE, ReasonRequest
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse
+from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
 from shardclock_server.timers.refusal import Refusal
@@ -234,7 +234,7 @@ def _key(name: str, caller: Caller) -> EndpointName:
     return EndpointName(caller.tenant_id, name)
 
 
-def _unless_in_use(done: Done | EndpointInUse) -> EndpointChangedAnswer:
+def _unless_in_use(done: EndpointResult | EndpointInUse) -> EndpointChangedAnswer:
     if isinstance(done, EndpointInUse):
         raise Refusal(
             f"{done.sentence}; force=true makes the change nevertheless",

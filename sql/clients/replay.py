@@ -10,8 +10,8 @@ from shardclock_server.sql.clients.outcomes import Refused, Scheduled, Untried
 from shardclock_server.sql.clients.planned import PlannedTimer
 from shardclock_server.sql.idempotency.requests import (
     IdempotentRequest,
-    InFlight,
     OtherParameters,
+    RequestInProgress,
     Stored,
     begin_requests,
 )
@@ -28,13 +28,15 @@ async def replayed_outcomes(connection: Connection, planned: Sequence[PlannedTim
     return {key: _outcome_of(request, before) for (key, request), before in pairs if before is not None}
 
 
-def _outcome_of(request: IdempotentRequest, before: Stored | InFlight | OtherParameters) -> Scheduled | Refused:
+def _outcome_of(
+    request: IdempotentRequest, before: Stored | RequestInProgress | OtherParameters
+) -> Scheduled | Refused:
     match before:
         case Stored():
             answer = json.loads(before.body)
             due_date = datetime.fromisoformat(answer["due_date"])
             return Scheduled(answer["timer_key"], due_date, answer["outcome"], replayed=True)
-        case InFlight():
+        case RequestInProgress():
             return Untried.of(IN_FLIGHT, key=request.idempotency_key)
         case OtherParameters():
             return Refused.of(OTHER_REQUEST, key=request.idempotency_key)

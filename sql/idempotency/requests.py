@@ -40,7 +40,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight:
+class RequestInProgress:
     """Another caller is processing the same request now; the client sends the request again later."""
 
 
@@ -49,7 +49,7 @@ class OtherParameters:
     """An earlier request with the same idempotency key has different content."""
 
 
-Begun: TypeAlias = Stored | InFlight | OtherParameters | None
+Begun: TypeAlias = Stored | RequestInProgress | OtherParameters | None
 
 
 async def begin_requests(
@@ -63,8 +63,8 @@ async def begin_requests(
     a second call would get the lock, too.
 
     shape:   one outcome for each request, in the order of the requests; if two requests have the same key, and the
-             caller must do the first, the second is `InFlight`. In a stored body, spaces and the order of keys may
-             differ from the original JSON.
+             caller must do the first, the second is `RequestInProgress`. In a stored body, spaces and the order of keys
+             may differ from the original JSON.
     errors:  the errors of asyncpg, as from any statement in the caller's transaction
     source:  sql/idempotency/lock_requests.sql, sql/idempotency/find_requests.sql
     """
@@ -133,5 +133,5 @@ def _outcomes(
             locked.discard(request.key)  # the caller must do this request; a later one with this key is in flight
             outcomes.append(None)
         else:
-            outcomes.append(InFlight())
+            outcomes.append(RequestInProgress())
     return outcomes

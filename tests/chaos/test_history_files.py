@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaos.history import Bounds, History, Pending, Read
-from chaos.history.calls import Attempt, Call, TimerRequest
+from chaos.history.calls import Call, HandlerCall, TimerRequest
 from chaos.history.changes import (
     Commit,
     DeliveryDeleted,
@@ -87,7 +87,7 @@ HISTORY = History(
     ],
     pending=[Pending(9, AT, True)],
     poisoned=frozenset({5, 3, 4}),
-    attempts=[Attempt(3, "chaos.async", "ada", 1, 2, "00ff", 0.1 + 0.2, 4711)],
+    attempts=[HandlerCall(3, "chaos.async", "ada", 1, 2, "00ff", 0.1 + 0.2, 4711)],
     undelivered=[3],
     dead_letters=[4, BIG],
     running=[BIG],

@@ -14,7 +14,7 @@ import pytest
 from chaos.checker import Finding, Verdict
 from chaos.fault_marks import COLORS
 from chaos.history import History, Pending
-from chaos.history.calls import Attempt, Call
+from chaos.history.calls import Call, HandlerCall
 from chaos.history.changes import Commit, HolderWritten, Recorded, TimerDeleted, TimerWritten
 from chaos.history.faults import Fault, FaultKind
 from chaos.picture import draw
@@ -132,7 +132,7 @@ def test_the_page_has_the_calls_of_deliveries_and_the_delay_of_the_first(tmp_pat
     due = START + timedelta(seconds=2)
     fired = _record(9, due, due, "TRIGGERED")._replace(target="chaos.async")
     run.commits.append(Commit(5000, 5000, due, (fired,)))
-    call = Attempt(9, "chaos.async", "ada", 1, 1, "00", T + 2.25, 77)
+    call = HandlerCall(9, "chaos.async", "ada", 1, 1, "00", T + 2.25, 77)
     run.attempts = [call, call._replace(began_at=T + 2.02), call._replace(attempt=2, began_at=T + 4)]
 
     assert (

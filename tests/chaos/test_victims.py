@@ -13,7 +13,7 @@ import pytest
 from chaos.faults.fault import Injection
 from chaos.faults.network import cut_shard, half_open_shard
 from chaos.faults.processes import kill_shard
-from chaos.proxy import Link
+from chaos.proxy import ProxiedConnection
 from chaos.sandbox import Keeper, Sandbox
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.keepers.settings import KeeperSettings
@@ -23,8 +23,8 @@ NO_PID = 2**22  # above the greatest process id of Linux
 SHARD_AB = Keeper(0xAB, NO_PID, 0)
 
 
-def link_of(application: str) -> Link:
-    return cast("Link", SimpleNamespace(application=application))
+def link_of(application: str) -> ProxiedConnection:
+    return cast("ProxiedConnection", SimpleNamespace(application=application))
 
 
 class SlowlyFound:

@@ -26,7 +26,7 @@ from shardclock_server.sql.processes import tasks
 from shardclock_server.sql.processes.apply import apply_steps
 from shardclock_server.sql.processes.signals import read_due_signals
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.statements import Statement, statement
+from shardclock_server.sql.statements import ServerStatement, statement
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
 from tests.support.shard_pool import incarnation
@@ -35,16 +35,16 @@ ZOMBIE = 77
 VARIABLES = {"n": 0, "act": "return", "due": "PT1H", "order": "order 1"}
 
 
-def statements_of(build: Build) -> Callable[[str], Statement]:
+def statements_of(build: Build) -> Callable[[str], ServerStatement]:
 
-    def read(name: str) -> Statement:
+    def read(name: str) -> ServerStatement:
         edits = [edit for edit in build.edits if edit.file.endswith(f"/{name}.sql")]
         if not edits:
             return statement(name)
         text = (ROOT / edits[0].file).read_text(encoding="utf-8")
         for edit in edits:
             text = text.replace(edit.old, edit.new)
-        return Statement.of(text)
+        return ServerStatement.of(text)
 
     return read
 

@@ -32,7 +32,7 @@ NEWER_KIND = '{"kind": "of-tomorrow"}'
 
 
 @dataclass
-class Place:
+class EngineDatabase:
     """A database with waiting instances, and engines of two releases, one after the other."""
 
     dsn: str
@@ -61,12 +61,12 @@ class Place:
 
 
 @asynccontextmanager
-async def of(dsn: str) -> AsyncIterator[Place]:
+async def of(dsn: str) -> AsyncIterator[EngineDatabase]:
     await add_holder(dsn, 1, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")
         await processes.deploy(session, OTHER, resource="other.bpmn")
-        yield Place(dsn, session, steps)
+        yield EngineDatabase(dsn, session, steps)
 
 
 async def test_a_model_that_this_release_can_t_read_is_left_to_a_newer_engine(

@@ -8,7 +8,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from shardclock_server.cli.output import print_json
-from tests.support.kubectl import Place, secrets_of
+from tests.support.kubectl import FakeKubernetes, secrets_of
 from tests.support.manifests import COLOURS, OVERLAYS
 
 BAD_INPUT, NOT_THERE, WRONG_SCHEMA = 2, 3, 4
@@ -21,12 +21,12 @@ WITH_APP = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> FakeKubernetes:
     """Make a fake Kubernetes with every secret and without a Ray cluster."""
-    return Place.made_in(tmp_path)
+    return FakeKubernetes.made_in(tmp_path)
 
 
-def test_the_first_installation_needs_no_switch(place: Place) -> None:
+def test_the_first_installation_needs_no_switch(place: FakeKubernetes) -> None:
     done = place.upgrade("prod", "blue")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("upgrade: done: shardclock-blue serves")
@@ -43,7 +43,7 @@ def test_the_first_installation_needs_no_switch(place: Place) -> None:
 
 @pytest.mark.parametrize(("new", "old"), [COLOURS, COLOURS[::-1]])
 def test_an_upgrade_switches_when_the_new_cluster_is_warm_and_then_removes_the_old_cluster(
-    place: Place, new: str, old: str
+    place: FakeKubernetes, new: str, old: str
 ) -> None:
     place.becomes(clusters=[f"shardclock-{old}"], leader=f"shardclock-{old}")
     done = place.upgrade("prod", new)
@@ -59,7 +59,7 @@ def test_an_upgrade_switches_when_the_new_cluster_is_warm_and_then_removes_the_o
     assert place.state["clusters"] == [f"shardclock-{new}"]
 
 
-def test_an_interrupted_upgrade_continues(place: Place) -> None:
+def test_an_interrupted_upgrade_continues(place: FakeKubernetes) -> None:
     place.becomes(clusters=["shardclock-blue", "shardclock-green"], leader="shardclock-green")
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["clusters"] == ["shardclock-green"]
@@ -70,7 +70,7 @@ def test_an_interrupted_upgrade_continues(place: Place) -> None:
     assert place.state["policies"] == []
 
 
-def test_pods_that_do_not_end_are_reported_and_keep_their_policies(place: Place) -> None:
+def test_pods_that_do_not_end_are_reported_and_keep_their_policies(place: FakeKubernetes) -> None:
     place.becomes(
         clusters=["shardclock-blue", "shardclock-green"], leader="shardclock-green", policies=["blue"], pods="stay"
     )
@@ -86,7 +86,7 @@ def test_pods_that_do_not_end_are_reported_and_keep_their_policies(place: Place)
     assert place.state["policies"] == []
 
 
-def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: Place) -> None:
+def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: FakeKubernetes) -> None:
     # Given a green cluster that was just deleted, with a head that has not ended yet
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", pods="stay")
     done = place.upgrade("prod", "green")
@@ -108,7 +108,9 @@ def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: P
     ],
     ids=["ends", "is not ready", "is gone", "is another one"],
 )
-def test_the_old_cluster_is_kept_if_the_head_of_the_new_cluster_ends(place: Place, head: str, reason: str) -> None:
+def test_the_old_cluster_is_kept_if_the_head_of_the_new_cluster_ends(
+    place: FakeKubernetes, head: str, reason: str
+) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", head_after=head)
     done = place.upgrade("prod", "green", WAIT_S="1")
     assert done.returncode == NOT_THERE
@@ -121,7 +123,7 @@ def test_the_old_cluster_is_kept_if_the_head_of_the_new_cluster_ends(place: Plac
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_a_repeated_apply_keeps_the_number_of_pods_of_the_autoscaler(place: Place) -> None:
+def test_a_repeated_apply_keeps_the_number_of_pods_of_the_autoscaler(place: FakeKubernetes) -> None:
     groups = "  workerGroupSpecs:\n  - groupName: shards\n    maxReplicas: 12\n    minReplicas: 3"
     autoscaled = f"spec:\n  enableInTreeAutoscaling: true\n{groups}"
     green = {"clusters": ["shardclock-green"], "leader": "shardclock-green", "image": "", "replicas": "7"}
@@ -138,14 +140,14 @@ def test_a_repeated_apply_keeps_the_number_of_pods_of_the_autoscaler(place: Plac
     assert place.state["applied"] == ""
 
 
-def test_a_failed_poll_prints_its_error_once(place: Place) -> None:
+def test_a_failed_poll_prints_its_error_once(place: FakeKubernetes) -> None:
     place.becomes(exec="fails")
     done = place.upgrade("prod", "blue", WAIT_S="1")
     assert done.returncode == NOT_THERE
     assert (done.stdout + done.stderr).count("unable to upgrade connection") == 1
 
 
-def test_gateways_that_do_not_start_end_the_upgrade_before_ray_changes(place: Place) -> None:
+def test_gateways_that_do_not_start_end_the_upgrade_before_ray_changes(place: FakeKubernetes) -> None:
     place.becomes(gateway="crashes")
     done = place.upgrade("prod", "green")
     assert done.returncode == NOT_THERE
@@ -156,7 +158,9 @@ def test_gateways_that_do_not_start_end_the_upgrade_before_ray_changes(place: Pl
     assert place.upgrade("prod", "green").returncode == 0
 
 
-def test_a_serving_colour_with_another_image_is_unchanged_and_the_message_names_the_other_colour(place: Place) -> None:
+def test_a_serving_colour_with_another_image_is_unchanged_and_the_message_names_the_other_colour(
+    place: FakeKubernetes,
+) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", image="shardclock:old", namespace={})
     done = place.upgrade("prod", "blue")
     assert done.returncode == BAD_INPUT
@@ -167,7 +171,7 @@ def test_a_serving_colour_with_another_image_is_unchanged_and_the_message_names_
     assert place.asked() == []
 
 
-def test_a_stand_by_with_another_image_must_be_deleted_first(place: Place) -> None:
+def test_a_stand_by_with_another_image_must_be_deleted_first(place: FakeKubernetes) -> None:
     both = ["shardclock-blue", "shardclock-green"]
     place.becomes(clusters=both, leader="shardclock-green", image="shardclock:old", namespace={})
     done = place.upgrade("prod", "blue")
@@ -176,7 +180,7 @@ def test_a_stand_by_with_another_image_must_be_deleted_first(place: Place) -> No
     assert place.asked() == []
 
 
-def test_nothing_is_removed_before_the_new_cluster_is_warm(place: Place) -> None:
+def test_nothing_is_removed_before_the_new_cluster_is_warm(place: FakeKubernetes) -> None:
     # Given a new cluster with shards that never start
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", cold=["shardclock-green"])
     done = place.upgrade("prod", "green", WAIT_S="1")
@@ -188,7 +192,7 @@ def test_nothing_is_removed_before_the_new_cluster_is_warm(place: Place) -> None
     assert not [line for line in place.asked() if "switch" in line or line.startswith("delete")]
 
 
-def test_with_an_app_the_upgrade_also_waits_for_the_new_workers(place: Place) -> None:
+def test_with_an_app_the_upgrade_also_waits_for_the_new_workers(place: FakeKubernetes) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_APP, workers=1)
     done = place.upgrade("prod", "green", WAIT_S="1")
     assert done.returncode == NOT_THERE
@@ -203,7 +207,7 @@ def test_with_an_app_the_upgrade_also_waits_for_the_new_workers(place: Place) ->
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_without_an_app_the_upgrade_waits_for_workers_if_there_is_an_endpoint(place: Place) -> None:
+def test_without_an_app_the_upgrade_waits_for_workers_if_there_is_an_endpoint(place: FakeKubernetes) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_WORKERS)
     assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
 
@@ -212,12 +216,12 @@ def test_without_an_app_the_upgrade_waits_for_workers_if_there_is_an_endpoint(pl
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_the_upgrade_waits_for_the_workers_of_an_app_before_its_handlers_are_declared(place: Place) -> None:
+def test_the_upgrade_waits_for_the_workers_of_an_app_before_its_handlers_are_declared(place: FakeKubernetes) -> None:
     place.becomes(manifests=WITH_APP, wanted=0)
     assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
 
 
-def test_wanted_workers_without_a_pod_are_reported(place: Place) -> None:
+def test_wanted_workers_without_a_pod_are_reported(place: FakeKubernetes) -> None:
     told = place.upgrade("prod", "blue").stdout.splitlines()[-2]
     assert told.startswith(
         "upgrade: deliveries wait: 2 workers are wanted for handlers or endpoints, and there is no pod"
@@ -232,7 +236,9 @@ def test_wanted_workers_without_a_pod_are_reported(place: Place) -> None:
     [({"shardclock-blue": "serve"}, "blue"), ({"shardclock-blue": "serve", "shardclock-green": "wait"}, "green")],
     ids=["none comes up", "none gets slots"],
 )
-def test_the_old_cluster_is_kept_until_the_new_engines_serve(place: Place, engines: dict[str, str], leads: str) -> None:
+def test_the_old_cluster_is_kept_until_the_new_engines_serve(
+    place: FakeKubernetes, engines: dict[str, str], leads: str
+) -> None:
     # Given a deployed process; its instances do not advance without engines
     blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "engines_wanted": 2}
     place.becomes(**blue, engines=engines)
@@ -245,13 +251,13 @@ def test_the_old_cluster_is_kept_until_the_new_engines_serve(place: Place, engin
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_workers_do_not_count_as_shards(place: Place) -> None:
+def test_workers_do_not_count_as_shards(place: FakeKubernetes) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", cold=["shardclock-green"], workers=2)
     assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
     assert place.state["leader"] == "shardclock-blue"
 
 
-def test_another_image_of_the_app_is_another_image(place: Place) -> None:
+def test_another_image_of_the_app_is_another_image(place: FakeKubernetes) -> None:
     blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "namespace": {}, "manifests": WITH_APP}
     place.becomes(**blue, image="shardclock:new shardclock-app:old shardclock:new", workers=2)
     done = place.upgrade("prod", "blue")
@@ -264,7 +270,7 @@ def test_another_image_of_the_app_is_another_image(place: Place) -> None:
     assert place.upgrade("prod", "blue").returncode == 0
 
 
-def test_a_failed_switch_changes_neither_cluster(place: Place) -> None:
+def test_a_failed_switch_changes_neither_cluster(place: FakeKubernetes) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", switch="fails")
     done = place.upgrade("prod", "green")
     assert done.returncode == 1
@@ -272,7 +278,7 @@ def test_a_failed_switch_changes_neither_cluster(place: Place) -> None:
     assert place.state["clusters"] == ["shardclock-blue", "shardclock-green"]
 
 
-def test_a_failed_migration_ends_the_upgrade_before_ray_changes(place: Place) -> None:
+def test_a_failed_migration_ends_the_upgrade_before_ray_changes(place: FakeKubernetes) -> None:
     place.becomes(migration="fails")
     done = place.upgrade("prod", "green")
     assert done.returncode == WRONG_SCHEMA
@@ -281,7 +287,7 @@ def test_a_failed_migration_ends_the_upgrade_before_ray_changes(place: Place) ->
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_missing_secret_is_named_before_other_objects_are_made(place: Place, overlay: str) -> None:
+def test_a_missing_secret_is_named_before_other_objects_are_made(place: FakeKubernetes, overlay: str) -> None:
     for line in secrets_of(overlay):
         every = place.state["secrets"]
         place.becomes(secrets=[secret for secret in every if secret != line.split()])
@@ -295,7 +301,7 @@ def test_a_missing_secret_is_named_before_other_objects_are_made(place: Place, o
         place.becomes(secrets=every)
 
 
-def test_an_existing_namespace_keeps_its_labels(place: Place) -> None:
+def test_an_existing_namespace_keeps_its_labels(place: FakeKubernetes) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted", "team": "payments"}
     place.becomes(namespace=labels)
     assert place.upgrade("prod", "blue").returncode == 0
@@ -303,7 +309,7 @@ def test_an_existing_namespace_keeps_its_labels(place: Place) -> None:
 
 
 @pytest.mark.parametrize("kind", ["namespace", "secret", "raycluster"])
-def test_a_failed_query_does_not_count_as_a_missing_object(place: Place, kind: str) -> None:
+def test_a_failed_query_does_not_count_as_a_missing_object(place: FakeKubernetes, kind: str) -> None:
     # Given an API server that does not answer, and an old cluster that leads
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", namespace={}, broken=kind)
     done = place.upgrade("prod", "green")
@@ -328,7 +334,7 @@ def test_a_failed_query_does_not_count_as_a_missing_object(place: Place, kind: s
         (["prod", ""], "there is no colour ''"),
     ],
 )
-def test_unknown_arguments_are_refused_in_one_line(place: Place, arguments: list[str], words: str) -> None:
+def test_unknown_arguments_are_refused_in_one_line(place: FakeKubernetes, arguments: list[str], words: str) -> None:
     done = place.upgrade(*arguments)
     assert (done.returncode, done.stdout) == (BAD_INPUT, "")
     assert len(done.stderr.splitlines()) == 1
@@ -336,7 +342,7 @@ def test_unknown_arguments_are_refused_in_one_line(place: Place, arguments: list
     assert place.asked() == []
 
 
-def test_without_kubectl_the_script_reports_this(place: Place) -> None:
+def test_without_kubectl_the_script_reports_this(place: FakeKubernetes) -> None:
     (place.path / "bin" / "kubectl").unlink()
     for name in ("bash", "dirname", "env", "sed"):
         (place.path / "bin" / name).symlink_to(f"/usr/bin/{name}")

@@ -8,7 +8,7 @@ import pytest
 
 from shardclock.api.refusals.tenants import ENDPOINT_CHANGED, ENDPOINT_EXISTS, ENDPOINT_SECRETS_FULL, UNKNOWN_ENDPOINT
 from shardclock_server.service import endpoints
-from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse
+from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
@@ -88,7 +88,7 @@ async def test_a_rotation_adds_secrets_up_to_a_limit_and_its_end_leaves_the_newe
     with refusing(ENDPOINT_SECRETS_FULL):
         await endpoints.rotate(operator, KEY, asymmetric=False)
 
-    assert await endpoints.end_rotation(operator, KEY) == Done(
+    assert await endpoints.end_rotation(operator, KEY) == EndpointResult(
         "endpoint webhook:billing signs with its newest secret alone"
     )
     assert (await stored(operator)).secrets == (rotations[-1].verifier,)
@@ -138,13 +138,13 @@ async def test_an_endpoint_that_is_the_target_of_a_timer_is_disabled_or_removed_
         " nothing was changed"
     )
     assert (await stored(operator)).disabled_at is None
-    assert await endpoints.disable(operator, KEY, why="by hand", force=True) == Done(
+    assert await endpoints.disable(operator, KEY, why="by hand", force=True) == EndpointResult(
         "endpoint webhook:billing is disabled"
     )
-    assert await endpoints.disable(operator, KEY, why="by hand", force=False) == Done(
+    assert await endpoints.disable(operator, KEY, why="by hand", force=False) == EndpointResult(
         "endpoint webhook:billing was disabled already", changed=False
     )
-    assert await endpoints.remove(operator, KEY, force=True) == Done("endpoint webhook:billing is removed")
+    assert await endpoints.remove(operator, KEY, force=True) == EndpointResult("endpoint webhook:billing is removed")
 
 
 async def test_a_test_returns_the_answer_and_sends_nothing_to_a_disabled_endpoint(operator: Session) -> None:
@@ -178,7 +178,7 @@ async def test_a_change_keeps_the_other_fields_and_is_checked_together_with_them
         with pytest.raises(Refusal, match=sentence):
             await endpoints.change(operator, KEY, wrong, rules=RULES)
 
-    assert changed == Done("endpoint webhook:billing has concurrency 5")
+    assert changed == EndpointResult("endpoint webhook:billing has concurrency 5")
     after = await stored(operator)
     assert (after.url, after.headers, after.policy) == (URL, {"x-a": "1"}, {"retry_min_s": 60.0, "concurrency": 5})
     assert after.secrets == (SECRET,)

@@ -11,8 +11,8 @@ import pytest
 
 from shardclock_server.sql.idempotency.requests import (
     IdempotentRequest,
-    InFlight,
     OtherParameters,
+    RequestInProgress,
     begin_requests,
     store_requests,
 )
@@ -118,7 +118,7 @@ async def test_after_a_clock_was_set_back_the_newer_of_two_answers_counts(gatewa
 
 
 async def test_the_first_of_two_equal_requests_in_one_list_is_the_caller_s(gateway: Session) -> None:
-    assert await begin(gateway, ORDER, request("order-8"), ORDER) == [None, None, InFlight()]
+    assert await begin(gateway, ORDER, request("order-8"), ORDER) == [None, None, RequestInProgress()]
     await answer(gateway, ORDER)
     assert await begin(gateway, ORDER, request("order-8"), ORDER) == [CREATED, None, CREATED]
 
@@ -187,9 +187,9 @@ async def test_the_second_caller_gets_in_flight_until_the_first_commits_and_then
 ) -> None:
     async with one.transaction() as first:
         assert await begin_requests(first, [ORDER]) == [None]
-        assert await begin(other, ORDER) == [InFlight()]
+        assert await begin(other, ORDER) == [RequestInProgress()]
         await store_requests(first, [(ORDER, CREATED)])
-        assert await begin(other, ORDER) == [InFlight()], "the stored answer is not committed yet"
+        assert await begin(other, ORDER) == [RequestInProgress()], "the stored answer is not committed yet"
 
     assert await begin(other, ORDER) == [CREATED]
 
@@ -199,7 +199,7 @@ async def test_the_second_caller_begins_it_anew_after_the_first_has_rolled_back(
         async with one.transaction() as first:
             assert await begin_requests(first, [ORDER]) == [None]
             await store_requests(first, [(ORDER, CREATED)])
-            assert await begin(other, ORDER) == [InFlight()]
+            assert await begin(other, ORDER) == [RequestInProgress()]
             raise RolledBack
 
     with pytest.raises(RolledBack):
@@ -215,7 +215,7 @@ async def test_the_second_caller_begins_it_anew_after_the_first_has_died(
         await first.execute("begin")
         assert await begin_requests(first, [ORDER]) == [None]
         pid = first.get_server_pid()
-    assert await begin(other, ORDER) == [InFlight()]
+    assert await begin(other, ORDER) == [RequestInProgress()]
 
     assert await value(each_dsn, "select pg_terminate_backend($1, 10000)", pid)
 
@@ -256,7 +256,7 @@ async def test_a_request_under_way_blocks_no_other_request(one: Session, other: 
     async with one.transaction() as first:
         assert await begin_requests(first, [ORDER]) == [None]
 
-        assert await begin(other, request("order-8"), ORDER) == [None, InFlight()]
+        assert await begin(other, request("order-8"), ORDER) == [None, RequestInProgress()]
 
 
 async def test_a_request_whose_lock_is_shared_with_another_is_in_flight_meanwhile(
@@ -266,7 +266,7 @@ async def test_a_request_whose_lock_is_shared_with_another_is_in_flight_meanwhil
     first, second = request(first_key), request(second_key)
     async with one.transaction() as connection:
         assert await begin_requests(connection, [first]) == [None]
-        assert await begin(other, second) == [InFlight()]
+        assert await begin(other, second) == [RequestInProgress()]
 
     assert await begin(other, first, second) == [None, None], "one transaction may do both"
 
@@ -293,4 +293,4 @@ async def is_answered(mine: Session, wanted: IdempotentRequest) -> bool:
         if begun is None:
             await connection.execute("select shardclock.schedule_timer(delay => 'PT1H')")
             await store_requests(connection, [(wanted, CREATED)])
-        return begun != InFlight()
+        return begun != RequestInProgress()

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.scripts import functions
-from shardclock_server.sql.statements import SUBJECTS, Statement, statement
+from shardclock_server.sql.statements import SUBJECTS, ServerStatement, statement
 from tests.support import ROOT
 from tests.support.statement_headers import FILES, NAMES, Header
 
@@ -75,7 +75,7 @@ def test_statement_names_are_unique() -> None:
 def test_parameters_are_numbered_by_their_first_mention_and_casts_are_not_parameters() -> None:
     written = "-- in: :holder bigint, :at text\nselect :at::text, a[1:2], '12:30' where x = :holder"
 
-    assert Statement.of(written) == Statement(
+    assert ServerStatement.of(written) == ServerStatement(
         "-- in: $1 bigint, $2 text\nselect $2::text, a[1:2], '12:30' where x = $1", ("holder", "at")
     )
 

@@ -8,7 +8,7 @@ import stat
 import sys
 from typing import Any
 
-from tests.support.kubectl import Place
+from tests.support.kubectl import FakeKubernetes
 
 # A release is in the state as its values. The fake runs in the folder of the charts, as `upgrade.sh` does.
 HELM = """
@@ -63,7 +63,7 @@ elif words[0] == "uninstall":
 """
 
 
-def add_helm(place: Place, **releases: dict[str, Any]) -> None:
+def add_helm(place: FakeKubernetes, **releases: dict[str, Any]) -> None:
     """Add the program `helm`, the release of the shared parts, and more releases, such as `blue`, with their values."""
     program = place.path / "bin" / "helm"
     program.write_text(f"#!{sys.executable} -IS\n{HELM}")

@@ -104,13 +104,13 @@ elif "switch" in words:
 
 
 @dataclass
-class Place:
+class FakeKubernetes:
     """The directory of a fake Kubernetes: its state and its recorded calls."""
 
     path: Path
 
     @classmethod
-    def made_in(cls, path: Path) -> Place:
+    def made_in(cls, path: Path) -> FakeKubernetes:
         """Make a Kubernetes with every secret, and without a Ray cluster."""
         program = path / "bin" / "kubectl"
         program.parent.mkdir()

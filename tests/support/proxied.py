@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from chaos.proxy import Link, Select, Trap
+from chaos.proxy import ProxiedConnection, Select, Trap
 from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers
 
@@ -40,7 +40,7 @@ async def during(fault: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def catches(trap: Trap) -> Link:
+async def catches(trap: Trap) -> ProxiedConnection:
     async with asyncio.timeout(BOUND_S):
         return await asyncio.shield(trap.caught)
 

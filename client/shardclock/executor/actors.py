@@ -11,7 +11,7 @@ from shardclock.executor.handlers import HandlerExecutor
 from shardclock.executor.runs import RunExecutor
 
 
-class Executor(Protocol):
+class LoadedApp(Protocol):
     """An imported app."""
 
     async def answer(self, call: bytes) -> bytes:
@@ -21,7 +21,7 @@ class Executor(Protocol):
 class UserActor:
     """Answer calls, which arrive through a socket or, from another host, through Ray."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: LoadedApp) -> None:
         self._executor = executor
         self._server = CallServer(executor.answer)
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias, TypeVar
 
-from shardclock.log.failures import Attempt, WorkCancelled
+from shardclock.log.failures import WorkCancelled, WorkResult
 from shardclock.log.record import LogRecord
 from shardclock.sql.connections import driver_of
 
@@ -24,7 +24,7 @@ limit = asyncio.timeout
 sleep = asyncio.sleep
 
 
-async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attempt:
+async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> WorkResult:
     """Await `work`, and return its error; a stop of the member raises CancelledError.
 
     errors:  CancelledError  the member is stopped
@@ -43,7 +43,7 @@ async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attem
     except Exception as raised:  # noqa: BLE001 - any error of the work is logged and counted
         error = raised
     # Compare the measured duration: a timeout can't interrupt work that blocks the event loop.
-    return Attempt(error, bound.expired() or time.monotonic() - began_s >= within_s)
+    return WorkResult(error, bound.expired() or time.monotonic() - began_s >= within_s)
 
 
 async def finish(asking: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:

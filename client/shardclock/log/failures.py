@@ -71,7 +71,7 @@ class WorkFailed(Exception):
         self.state, self.records, self.error = state, records, error
 
 
-class Attempt(NamedTuple):
+class WorkResult(NamedTuple):
     """The result of the work: its error or None, and whether the work took too long."""
 
     error: Exception | None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Any, TypeAlias, TypeVar
 
-from shardclock.log.failures import Attempt
+from shardclock.log.failures import WorkResult
 from shardclock.log.record import LogRecord
 from shardclock.sql.connections import driver_of
 
@@ -31,14 +31,14 @@ def limit(within_s: float) -> Iterator[None]:
     yield
 
 
-def attempt(work: Callable[[], None], within_s: float) -> Attempt:
+def attempt(work: Callable[[], None], within_s: float) -> WorkResult:
     """Do some work, and return the error that it raised."""
     began_s, error = time.monotonic(), None
     try:
         work()
     except Exception as raised:  # noqa: BLE001 - any error of the work is logged and counted
         error = raised
-    return Attempt(error, time.monotonic() - began_s >= within_s)
+    return WorkResult(error, time.monotonic() - began_s >= within_s)
 
 
 def finish(answer: T, undo: object = None) -> T:

@@ -12,7 +12,7 @@ from shardclock.sql.refusals import PostgresFault, converting_refusals
 from shardclock.sql.statement import Statement
 
 
-class AsyncExecutor(Protocol):
+class AsyncSqlExecutor(Protocol):
     """Run statements, as sessions and connections do."""
 
     async def scalar(self, statement: Any, params: Any = None, /) -> Any:
@@ -40,7 +40,7 @@ class AsyncSqlalchemy:
     backend = None  # SQLAlchemy does not provide the process id.
     commits_each = False  # The first statement begins a transaction.
 
-    def __init__(self, executor: AsyncExecutor) -> None:
+    def __init__(self, executor: AsyncSqlExecutor) -> None:
         self._executor = executor
 
     async def answer(self, statement: Statement, asked: str) -> str | None:
@@ -52,7 +52,7 @@ class AsyncSqlalchemy:
         return answer
 
     @property
-    def connection(self) -> AsyncExecutor:
+    def connection(self) -> AsyncSqlExecutor:
         """The user's session or connection."""
         return self._executor
 

@@ -13,7 +13,7 @@ from shardclock.sql.refusals import PostgresFault, converting_refusals
 from shardclock.sql.statement import Statement
 
 
-class Executor(Protocol):
+class SqlExecutor(Protocol):
     """Run statements, as sessions and connections do."""
 
     def scalar(self, statement: Any, params: Any = None, /) -> Any:
@@ -41,7 +41,7 @@ class Sqlalchemy:
     backend = None  # SQLAlchemy does not provide the process id.
     commits_each = False  # The first statement begins a transaction.
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: SqlExecutor) -> None:
         self._executor = executor
 
     def answer(self, statement: Statement, asked: str) -> str | None:
@@ -51,7 +51,7 @@ class Sqlalchemy:
         return answer
 
     @property
-    def connection(self) -> Executor:
+    def connection(self) -> SqlExecutor:
         """The user's session or connection."""
         return self._executor
 

@@ -25,7 +25,7 @@ from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE
 from shardclock_server.gateway.routes.endpoints import BY_HAND, EndpointLimits, RotateSecretRequest
 from shardclock_server.service import deliveries
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse, NewSecret
+from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
 from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.clients.search import TimerFilter, find_timers
 from shardclock_server.sql.deliveries.find import DeliveryFilter
@@ -230,7 +230,7 @@ async def test(name: Name, request: Request, gateway: CurrentGateway, caller: Ma
     # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test(endpoint, key, rules=rules)
     outcome = "was accepted" if tried.delivered else "was not accepted"
-    return _done(request, name, Done(f"the test {outcome}: {tried.answer}, after {tried.duration_s:.2f} s"))
+    return _done(request, name, EndpointResult(f"the test {outcome}: {tried.answer}, after {tried.duration_s:.2f} s"))
 
 
 def _secret_page(request: Request, caller: Caller, key: EndpointName, made: NewSecret) -> Response:
@@ -258,11 +258,11 @@ def _key(name: str, caller: Caller) -> EndpointName:
     return EndpointName(caller.tenant_id, name)
 
 
-def _done(request: Request, name: str, changed: Done) -> Response:
+def _done(request: Request, name: str, changed: EndpointResult) -> Response:
     return done(request, url_of(request, "/endpoints/{}", name), changed.sentence)
 
 
-def _unless_in_use(changed: Done | EndpointInUse) -> Done:
+def _unless_in_use(changed: EndpointResult | EndpointInUse) -> EndpointResult:
     if isinstance(changed, EndpointInUse):
         raise Refusal(
             f"{changed.sentence}; tick “even if timers name it” to confirm",

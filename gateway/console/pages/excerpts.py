@@ -18,7 +18,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FailedAttempt:
     """A failed attempt of a delivery."""
 
     number: int | None
@@ -50,15 +50,15 @@ def first_line(text: str | None, chars: int = REASON_CHARS) -> str:
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 
 
-def attempts_of(failures: str | None) -> list[Attempt]:
+def attempts_of(failures: str | None) -> list[FailedAttempt]:
     """Read the last failed attempts of a delivery, the newest first."""
     stored = json.loads(failures or "[]")[-ATTEMPTS:]
     return [_attempt(it) for it in reversed(stored)]
 
 
-def _attempt(stored: dict[str, object]) -> Attempt:
+def _attempt(stored: dict[str, object]) -> FailedAttempt:
     at, number, worker = stored.get("at"), stored.get("attempt"), stored.get("worker")
-    return Attempt(
+    return FailedAttempt(
         number if isinstance(number, int) else None,
         datetime.fromisoformat(at) if isinstance(at, str) else None,
         str(stored.get("reason", "")),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from k8s.monitoring.dashboards.spec import BarChart, Dashboard, Heatmap, Panel, Place, Query, Stat, TimeSeries
+from k8s.monitoring.dashboards.spec import BarTable, Dashboard, Heatmap, Panel, PanelPosition, Query, Stat, TimeSeries
 
 PROMETHEUS = {"type": "prometheus", "uid": "${datasource}"}
 RUNBOOKS = "docs/operate/runbooks"
@@ -92,7 +92,7 @@ def _variables() -> list[dict[str, Any]]:
     ]
 
 
-def _panel(number: int, panel: Panel | str, place: Place) -> dict[str, Any]:
+def _panel(number: int, panel: Panel | str, place: PanelPosition) -> dict[str, Any]:
     at = {"h": place.height, "w": place.width, "x": place.x, "y": place.y}
     if isinstance(panel, str):
         return {"id": number, "type": "row", "title": panel, "collapsed": False, "panels": [], "gridPos": at}
@@ -117,7 +117,7 @@ def _runbook(alert: str) -> dict[str, Any]:
 def _target(panel: Panel, number: int, query: Query) -> dict[str, Any]:
     target = {"refId": _ref(number), "datasource": PROMETHEUS, "expr": query.expr, "legendFormat": query.legend}
     match panel:
-        case BarChart():
+        case BarTable():
             return target | {"range": False, "instant": True, "format": "table"}
         case Heatmap():
             return target | {"range": True, "format": "heatmap"}
@@ -212,7 +212,7 @@ def _heatmap(panel: Heatmap) -> dict[str, Any]:
     return {"fieldConfig": {"defaults": defaults, "overrides": []}, "options": options}
 
 
-def _bar_chart(panel: BarChart) -> dict[str, Any]:
+def _bar_chart(panel: BarTable) -> dict[str, Any]:
     defaults = {
         "unit": panel.unit,
         "min": 0,
@@ -242,5 +242,5 @@ KINDS: dict[type[Panel], tuple[str, Callable[[Any], dict[str, Any]]]] = {
     Stat: ("stat", _stat),
     TimeSeries: ("timeseries", _time_series),
     Heatmap: ("heatmap", _heatmap),
-    BarChart: ("barchart", _bar_chart),
+    BarTable: ("barchart", _bar_chart),
 }

@@ -2,7 +2,7 @@
 
 from k8s.monitoring.dashboards.gateway import GATEWAY
 from k8s.monitoring.dashboards.quantiles import FIRE_LAG, quantile
-from k8s.monitoring.dashboards.spec import BarChart, Dashboard, Heatmap, Query, Row, Stat, TimeSeries
+from k8s.monitoring.dashboards.spec import BarTable, Dashboard, Heatmap, Query, Row, Stat, TimeSeries
 
 HEADLINE = Row(
     height=4,
@@ -190,7 +190,7 @@ COMING = Row(
     title="Upcoming timers, and the capacity for them",
     height=9,
     panels=[
-        BarChart(
+        BarTable(
             "Timers due in each coming minute",
             (
                 "The number of timers by their due dates in the table, and the number that the living shards can fire"

@@ -68,7 +68,7 @@ class Heatmap(Panel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BarChart(Panel):
+class BarTable(Panel):
     """A table of present values, with one row for each value of a label that all queries have."""
 
     instant: ClassVar[bool] = True
@@ -87,7 +87,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Place:
+class PanelPosition:
     """The position of a panel in Grafana's grid."""
 
     x: int
@@ -114,16 +114,16 @@ class Dashboard:
         """List all panels, without the rows' titles."""
         return [panel for row in self.rows for panel in row.panels]
 
-    def places(self) -> Iterator[tuple[Panel | str, Place]]:
+    def places(self) -> Iterator[tuple[Panel | str, PanelPosition]]:
         """Place all panels and the rows' titles, from the top, from left to right."""
         y = 0
         for row in self.rows:
             if row.title:
-                yield row.title, Place(0, y, COLUMNS, 1)
+                yield row.title, PanelPosition(0, y, COLUMNS, 1)
                 y += 1
             x = 0
             for panel in row.panels:
                 width = panel.width or COLUMNS // len(row.panels)
-                yield panel, Place(x, y, width, row.height)
+                yield panel, PanelPosition(x, y, width, row.height)
                 x += width
             y += row.height

@@ -25,7 +25,7 @@ CONFIDENTIAL = {"client_secret": SECRET}
 
 
 @dataclass
-class Place:
+class ConsoleWithProvider:
     """A gateway and the address of its provider; the provider may stop and start again."""
 
     api: Api
@@ -38,7 +38,7 @@ class Place:
 
 
 @asynccontextmanager
-async def place(dsn: str, **settings: Any) -> AsyncIterator[Place]:
+async def place(dsn: str, **settings: Any) -> AsyncIterator[ConsoleWithProvider]:
     require_package()
     listener, port = socket.create_server(("127.0.0.1", 0)), free_port()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -52,7 +52,7 @@ async def place(dsn: str, **settings: Any) -> AsyncIterator[Place]:
         **settings,
     }
     async with serving(dsn, needs_keys=True, listener=listener, **given) as api:
-        yield Place(api, port, f"{url}/console/sign-in/callback")
+        yield ConsoleWithProvider(api, port, f"{url}/console/sign-in/callback")
 
 
 @asynccontextmanager
