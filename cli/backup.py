@@ -74,7 +74,12 @@ def dump(
             else "a dump is binary: redirect standard output, or name a file"
         )
     if file != STREAM and file.exists():
-        raise Refusal(f"{shortened(str(file))} exists: name a new file")
+        raise Refusal(
+            f"{shortened(str(file))} exists: name a new file"
+            if file.is_file() or file.is_dir()
+            else f"{shortened(str(file))} is no regular file: name a new file, or redirect the output of"
+            " `shardclock dump -`"
+        )
     settings = load_settings()
     require_data(settings)
     # Don't migrate the schema, so that the former release can restore a dump that was taken before an upgrade.

@@ -156,6 +156,20 @@ def test_an_existing_file_is_kept(dsn: str, file: Path, capsys: pytest.CaptureFi
     assert "exists: name a new file" in done.err
 
 
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_device_or_a_pipe_is_refused_with_the_way_out(
+    dsn: str, file: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Path("/dev/full") if kind == "device" else file
+    if kind == "pipe":
+        os.mkfifo(file)
+
+    done = Shell(dsn, capsys)("dump", place)
+
+    assert done.code == BAD_INPUT
+    assert done.err.endswith(" is no regular file: name a new file, or redirect the output of `shardclock dump -`\n")
+
+
 def test_a_failed_dump_leaves_no_file(
     dsn: str, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
