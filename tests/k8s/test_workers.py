@@ -116,7 +116,7 @@ def test_a_call_on_a_drained_node_ends_there_and_is_not_repeated(pods: Pods) -> 
         (pods.machine.place / "wait").unlink()
         left = leaving.result(LEAVE_S)
     assert left.returncode == DONE, left.stderr
-    assert b"no shard is left" in left.stderr
+    assert b"no shard, worker or engine is left" in left.stderr
     found = until(lambda: delivered(pods, "waits"), "its end")
     assert found["attempt"] == 1
     assert calls.read_text().splitlines() == [here]
