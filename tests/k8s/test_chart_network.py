@@ -225,12 +225,22 @@ def test_each_part_of_the_monitoring_is_a_choice_with_labels_and_a_namespace() -
 
 def test_the_links_to_runbooks_begin_with_the_address_of_the_docs() -> None:
     address = "https://wiki.example.org/shardclock/"
-    (rule,) = of_kind(shared(monitoring={"enabled": True, "rules": {"docs": address}}), "PrometheusRule")
-    links = [
-        it["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for it in group["rules"] if "alert" in it
-    ]
-    assert links
-    assert all(link.startswith(f"{address}docs/operate/runbooks/") for link in links)
+    for name, alert in annotations_of_alerts(docs=address).items():
+        assert alert["runbook_url"] == f"{address}docs/operate/runbooks/{name}.md"
+
+
+def test_without_the_address_of_the_docs_an_alert_has_no_link() -> None:
+    # A relative link would lead to nothing in Alertmanager, in Grafana and in a message.
+    assert not any("runbook_url" in it for it in annotations_of_alerts().values())
+
+
+def annotations_of_alerts(**rules: str) -> dict[str, Object]:
+    (rule,) = of_kind(shared(monitoring={"enabled": True, "rules": rules}), "PrometheusRule")
+    found = {
+        it["alert"]: it["annotations"] for group in rule["spec"]["groups"] for it in group["rules"] if "alert" in it
+    }
+    assert len(found) > 40
+    return found
 
 
 def test_the_policy_of_a_kept_postgres_is_kept_and_allows_dns() -> None:

@@ -210,6 +210,16 @@ def test_further_objects_are_printed_and_each_object_has_the_common_labels(chart
             {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shardclock-settings"}}]},
             "`extraObjects` would replace the ConfigMap shardclock-settings",
         ),
+        (
+            SHARED,
+            {
+                "gateway": {"enabled": True, "ingress": {"host": "timers.example.org"}},
+                "extraObjects": [
+                    {"apiVersion": "networking.k8s.io/v1beta1", "kind": "Ingress", "metadata": {"name": GATEWAY}}
+                ],
+            },
+            "`extraObjects` would replace the Ingress shardclock-gateway",
+        ),
         (SHARED, {"metrics": {"env": [{"name": "MY_PASSWORD", "value": "x"}]}}, "`env` has MY_PASSWORD in plain text"),
         (SHARED, {"migrate": {"env": [{"name": "A", "value": "postgresql://a:b@c/d"}]}}, "`env` has A in plain text"),
         (
@@ -223,14 +233,26 @@ def test_further_objects_are_printed_and_each_object_has_the_common_labels(chart
             },
             "`gateway.resources.requests.cpu` is 0",
         ),
-        (CLUSTER, {"mode": "local", "shards": {"replicas": 5}}, "`shards` has no effect in the mode local"),
+        (CLUSTER, {"mode": "local", "shards": {"replicas": 5}}, "`shards.replicas` has no effect in the mode local"),
+        (CLUSTER, {"mode": "local", "shards": {"minReplicas": 5}}, "`shards.minReplicas` has no effect"),
+        (CLUSTER, {"mode": "local", "head": {"env": [{"name": "A"}]}}, "`head.env` has no effect"),
         (CLUSTER, {"mode": "local", "autoscaling": {"enabled": True}}, "`autoscaling.enabled` has no effect"),
+        (CLUSTER, {"mode": "local", "ray": {"authSecret": "shop-ray"}}, "`ray.authSecret` has no effect"),
+        (CLUSTER, {"mode": "local", "workers": {"replicas": 3}}, "`workers.replicas` has no effect"),
+        (CLUSTER, {"mode": "ray", "keepers": {"replicas": 3}}, "`keepers.replicas` has no effect in the mode ray"),
     ],
 )
 def test_a_value_that_would_harm_or_do_nothing_is_refused(chart: Path, values: Object, reason: str) -> None:
     done = template(chart, ({"identity": "shop"} if chart == SHARED else {}) | values)
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+def test_an_object_of_another_group_with_the_kind_and_the_name_of_one_of_the_chart_replaces_nothing() -> None:
+    host = {"apiVersion": "config.openshift.io/v1", "kind": "Ingress", "metadata": {"name": GATEWAY}}
+    gateway = {"enabled": True, "ingress": {"host": "timers.example.org"}}
+    found = of_kind(shared(gateway=gateway, extraObjects=[host]), "Ingress", GATEWAY)
+    assert sorted(it["apiVersion"] for it in found) == ["config.openshift.io/v1", "networking.k8s.io/v1"]
 
 
 def test_the_gateway_s_service_may_be_a_load_balancer_on_another_port() -> None:

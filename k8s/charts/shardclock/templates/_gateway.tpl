@@ -1,14 +1,13 @@
-{{- $gateway := .Values.gateway -}}
 {{- define "shardclock.gateway.metadata" -}}
 name: shardclock-gateway
-namespace: {{ .Release.Namespace }}
 labels:
   app.kubernetes.io/name: shardclock
   app.kubernetes.io/component: gateway
-  {{- with omit .Values.commonLabels "app.kubernetes.io/name" "app.kubernetes.io/component" }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- end -}}
+
+{{/* Prints the objects of the HTTP API that only the chart has: the autoscaler, the Ingress and the HTTPRoute. */}}
+{{- define "shardclock.gateway" -}}
+{{- $gateway := .Values.gateway -}}
 {{- if and $gateway.enabled $gateway.autoscaling.enabled }}
 ---
 apiVersion: autoscaling/v2
@@ -91,3 +90,4 @@ spec:
           port: {{ $gateway.service.port }}
 {{- end }}
 {{- end }}
+{{- end -}}

@@ -17,8 +17,8 @@
 {{/* Fails if a value in plain text is a password, a token, or a DSN with a password. */}}
 {{- define "shardclock.literal" -}}
 {{- $value := toString (default "" .value) -}}
-{{- if and $value (or (regexMatch "(?i)(password|passwd|token|secret|dsn)$" .name) (regexMatch "(?i)://[^/@ ]*:[^/@ ]+@|password=" $value)) -}}
-{{- fail (printf "`env` has %s in plain text, and each reader of the release or the pods can see it: put it into a Secret, and set `valueFrom.secretKeyRef`" .name) -}}
+{{- if and $value (or (regexMatch "(?i)(password|passwd|token|secret|dsn|api_key)$" .name) (regexMatch "(?i)://[^/@ ]*:[^/@ ]+@|password=" $value)) -}}
+{{- fail (printf "`%s` has %s in plain text, and each reader of the release or the pods can see it: put it into a Secret, and %s" .of .name .way) -}}
 {{- end -}}
 {{- end -}}
 
@@ -63,7 +63,9 @@
 {{- with .part -}}
 {{- $main := first $spec.containers -}}
 {{- with .resources -}}{{- $_ := set $main "resources" (mergeOverwrite (deepCopy $main.resources) .) -}}{{- end -}}
-{{- range .env -}}{{- include "shardclock.literal" . -}}{{- end -}}
+{{- range .env -}}
+{{- include "shardclock.literal" (dict "of" "env" "name" .name "value" .value "way" "set `valueFrom.secretKeyRef`") -}}
+{{- end -}}
 {{- with .env -}}{{- $_ := set $main "env" (concat (default list $main.env) .) -}}{{- end -}}
 {{- with .volumeMounts -}}{{- $_ := set $main "volumeMounts" (concat (default list $main.volumeMounts) .) -}}{{- end -}}
 {{- with .volumes -}}{{- $_ := set $spec "volumes" (concat (default list $spec.volumes) .) -}}{{- end -}}
@@ -135,8 +137,9 @@ unchanged.
 {{- $root := .root -}}{{- $seen := dict -}}
 {{- range .objects -}}
 {{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") (has . $root.Values.extraObjects) -}}
-{{- /* Of two objects with one name, Kubernetes would keep only the last. */ -}}
-{{- $key := printf "%s/%s/%s" .kind (default $root.Release.Namespace .metadata.namespace) .metadata.name -}}
+{{- /* Of two objects with one name, Kubernetes would keep only the last. A kind belongs to the group, not to a version. */ -}}
+{{- $group := regexReplaceAll "/?[^/]*$" .apiVersion "" -}}
+{{- $key := printf "%s/%s/%s/%s" $group .kind (default $root.Release.Namespace .metadata.namespace) .metadata.name -}}
 {{- if hasKey $seen $key -}}
 {{- fail (printf "`extraObjects` would replace the %s %s of this release: choose another name, or use the chart's values" .kind .metadata.name) -}}
 {{- end -}}

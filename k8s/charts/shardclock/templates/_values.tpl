@@ -35,9 +35,13 @@
 {{- if eq . "dashboards" -}}{{- $own = mergeOverwrite $own $value.labels -}}
 {{- else -}}{{- $own = merge $own $value.labels $monitoring.labels -}}{{- end -}}
 {{- $_ := set $object.metadata "labels" $own -}}
-{{- range $group := ternary (list) (default list (default dict $object.spec).groups) (empty $value.docs) -}}
+{{- range $group := ternary (default list (default dict $object.spec).groups) list (eq . "rules") -}}
 {{- range $group.rules -}}
-{{- with .annotations -}}{{- $_ := set . "runbook_url" (printf "%s%s" $value.docs .runbook_url) -}}{{- end -}}
+{{- with .annotations -}}
+{{- /* Alertmanager and Grafana can't open a relative link. */ -}}
+{{- if $value.docs -}}{{- $_ := set . "runbook_url" (printf "%s%s" $value.docs .runbook_url) -}}
+{{- else -}}{{- $_ := unset . "runbook_url" -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- /* Several installations may write into one namespace, so the name has the namespace of the release. */ -}}
