@@ -410,6 +410,13 @@ def test_the_commands_of_the_page_render(name: str, options: str) -> None:
     assert render(SHARED.parent / name, values)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "operate").glob("kubernetes*.md")), ids=lambda page: page.stem)
+def test_each_upgrade_of_a_page_gives_the_values_of_the_release(page: Path) -> None:
+    for options in re.findall(r"^\$ helm upgrade((?:.*\\\n)*.*)$", page.read_text(), re.MULTILINE):
+        assert "--values" in options
+        assert "reuse-values" not in options
+
+
 def test_the_page_names_existing_values() -> None:
     paths = {path.removeprefix(".") for chart in CHARTS for path, *_ in described(schema_of(chart), schema_of(chart))}
     first = {path.partition(".")[0] for path in paths}
