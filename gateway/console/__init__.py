@@ -14,6 +14,7 @@ redirects the browser (303) to a page with the message.
     caching      answer equal requests within a second with one rendered page
     live         notify open pages of changes, by server-sent events
     forms        read a form or a filter; redirect after a change
+    refused_form show the page of a refused form again, with the typed texts
     shell        render a template with the shared values and the security headers
     fields       types of the fields in filters
     strip        draw the last firings of a schedule

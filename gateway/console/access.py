@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from shardclock.api.codes import CONFLICT, NOT_ALLOWED
 from shardclock_server.gateway.access import admit, admit_bulk, admit_operator
+from shardclock_server.gateway.console.forms import read_form
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.callers import OWN_SITES, Caller
 from shardclock_server.gateway.requests.headers import header_of
@@ -76,15 +77,21 @@ async def signed_in(request: Request) -> Caller:
 
 
 async def of_shown_tenant(
-    request: Request, caller: Annotated[Caller, Depends(signed_in)], acting_for: str = ""
+    request: Request, caller: Annotated[Caller, Depends(signed_in)], acting_for: str = "", shown_on: str = ""
 ) -> Caller:
-    """Refuse a form if the viewer has chosen another tenant since the form's page was shown.
+    """Read a form before all further checks, and refuse it if the viewer has chosen another tenant since its page.
 
-    `acting_for` is the tenant of the form's page; "": the form names no tenant.
+    `acting_for` is the tenant of the form's page; "": the form names no tenant. `shown_on` is the path of this page,
+    which `refused_form` renders again after a refusal, but not for another tenant.
 
-    errors:  Problem  conflict: names both tenants; nothing was changed
+    errors:  Problem  the form can't be read; conflict: names both tenants; nothing was changed
     """
-    if acting_for not in ("", caller.tenant_id) and request.method not in SAFE_METHODS:
+    if request.method in SAFE_METHODS:
+        return caller
+    is_of_tenant = acting_for in ("", caller.tenant_id)
+    request.state.shown_on = shown_on if is_of_tenant else ""
+    await read_form(request)
+    if not is_of_tenant:
         raise Problem(
             CONFLICT,
             f"this page shows tenant {shortened(acting_for)}, and you have chosen tenant {shortened(caller.tenant_id)}"

@@ -8,6 +8,7 @@ from shardclock_server.gateway.requests.origins import split_url
 
 ROOT = "/console"
 HOME = "/"
+SHOWN_ON_CHARS_MAX = 2_000  # a form whose page has a longer path would have a URL that some proxies refuse
 
 
 def base_of(request: Request) -> str:
@@ -23,9 +24,10 @@ def url_of(request: Request, path: str, /, *parts: object, **query: object) -> s
     return f"{base}?{urlencode(given)}" if given else base
 
 
-def acting_for(tenant_id: str, action: str) -> str:
-    """Add the page's tenant to the address of a form; `access.of_shown_tenant` compares it with the chosen tenant."""
-    return f"{action}{'&' if '?' in action else '?'}{urlencode({'acting_for': tenant_id})}"
+def acting_for(tenant_id: str, shown_on: str, action: str) -> str:
+    """Add the page's tenant and path to the address of a form, for `access.of_shown_tenant`."""
+    added = urlencode({"acting_for": tenant_id, "shown_on": shown_on if len(shown_on) <= SHOWN_ON_CHARS_MAX else ""})
+    return f"{action}{'&' if '?' in action else '?'}{added}"
 
 
 def path_of(request: Request) -> str:

@@ -16,6 +16,7 @@ from shardclock_server.gateway.console.access import require_own_page, signed_in
 from shardclock_server.gateway.console.addresses import ROOT
 from shardclock_server.gateway.console.compression import GZIP, accepts_gzip, compressed
 from shardclock_server.gateway.console.cookies import MESSAGE, theme_of
+from shardclock_server.gateway.console.refused_form import refused_form_of
 from shardclock_server.gateway.console.shell import is_for_one_viewer
 from shardclock_server.gateway.requests.callers import Caller
 
@@ -118,7 +119,7 @@ class PageRoute(APIRoute):
                     return await render(request)
                 finally:
                     _forget_changed(request, pages)
-            if MESSAGE in request.cookies:
+            if MESSAGE in request.cookies or refused_form_of(request) is not None:
                 return await render(request)
             await require_own_page(request)
             key = _key_of(request, await signed_in(request))

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from shardclock_server.gateway.console.access import SignInNeeded, signed_in
 from shardclock_server.gateway.console.addresses import base_of, path_of
+from shardclock_server.gateway.console.refused_form import is_unread, note_refused_form, page_of_form
 from shardclock_server.gateway.console.shell import page, respond
 from shardclock_server.gateway.console.signing_in import sign_in_redirect
 from shardclock_server.gateway.requests.callers import Caller
@@ -18,17 +19,19 @@ from shardclock_server.sql.session import StoreUnavailable
 
 
 def problem_page(request: Request, problem: Problem) -> Response:
-    """Render the page of a problem: the sentence, the status, and a link to the page that sent the form."""
+    """Render the page of a refused form again; otherwise, a page with the sentence, the typed texts and a link back."""
+    refused = note_refused_form(request, problem)
     caller: Caller | None = getattr(request.state, "viewer", None)
     status = problem.code.status
     values: dict[str, Any] = {"title": problem.code.title, "error": str(problem), "back": _page_before(request)}
+    values["is_unread"] = is_unread(request)
     if caller is None:
         response = respond(request, "problem.html", values, status=status)
     else:
         response = page(request, caller, "problem.html", status=status, **values)
     if "Retry-After" in problem.headers:
         response.headers["Retry-After"] = problem.headers["Retry-After"]
-    return response
+    return response if refused is None else page_of_form(request, refused, response)
 
 
 async def find_viewer(request: Request) -> None:

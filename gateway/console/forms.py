@@ -54,14 +54,25 @@ class Filter(Generic[Model]):
         return replace(self, error=str(refusal), status=refusal.code.status)
 
 
+async def read_form(request: Request) -> str:
+    """Read a form of at most 131,072 bytes, without a check of its fields.
+
+    errors:  Problem  the form is too large, too slow, or is not a form
+    """
+    text: str | None = getattr(request.state, "form", None)
+    if text is None:
+        within_s = gateway_of(request).settings.gateway_body_s
+        body = await read_body(request, FORM, bytes_max=LINE_BYTES_MAX, within_s=within_s)
+        text = request.state.form = body.decode("ascii", "replace")
+    return text
+
+
 async def form_of(request: Request, model: type[Model]) -> Model:
-    """Read a form of at most 131,072 bytes; an empty field is treated as missing.
+    """Read and check the fields of a form; an empty field is treated as missing.
 
     errors:  Problem  names the invalid field, its value and the rule
     """
-    within_s = gateway_of(request).settings.gateway_body_s
-    body = await read_body(request, FORM, bytes_max=LINE_BYTES_MAX, within_s=within_s)
-    fields = _fields_of(body.decode("ascii", "replace"), model)
+    fields = _fields_of(await read_form(request), model)
     note_body(request, fields)
     return _checked(fields, model)
 

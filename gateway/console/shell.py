@@ -16,6 +16,7 @@ from shardclock_server.gateway.console.addresses import acting_for, path_of, url
 from shardclock_server.gateway.console.assets import asset_url
 from shardclock_server.gateway.console.cookies import MESSAGE, drop_cookie, message_of, theme_of
 from shardclock_server.gateway.console.navigation import links_for
+from shardclock_server.gateway.console.refused_form import TypedTexts, refused_form_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.recording import SAFE_METHODS
 from shardclock_server.service.keys import allows
@@ -72,18 +73,29 @@ def page(
     the caller without its key and name.
     """
     is_personal = values.pop("personal", False)
+    is_live = values.pop("live", status == HTTPStatus.OK)
+    refused = refused_form_of(request)
+    if refused is not None:
+        status, is_live, values["error"] = refused.problem.code.status, False, str(refused.problem)
     paths = request.app.state.console_paths
     shared = {
         "caller": caller if is_personal else replace(caller, key=None, name=None, subject=None),
         "links": links_for(caller, paths),
         "can": partial(allows, caller.scopes),
-        "acting": partial(acting_for, caller.tenant_id),
-        "is_live": values.pop("live", status == HTTPStatus.OK),
+        "acting": partial(acting_for, caller.tenant_id, _shown_on(request)),
+        "is_live": is_live,
     }
     response = respond(request, template, shared | values, status=status)
     if is_personal:
         response.headers["Cache-Control"] = PERSONAL
+    if refused is not None:
+        response.headers.update(refused.problem.headers)
     return response
+
+
+def _shown_on(request: Request) -> str:
+    """Return the path of the page that shows the forms; a page that a form has opened can't be loaded again."""
+    return path_of(request) if request.method in SAFE_METHODS else getattr(request.state, "shown_on", "")
 
 
 def respond(request: Request, template: str, values: dict[str, Any], *, status: int) -> HTMLResponse:
@@ -98,6 +110,7 @@ def respond(request: Request, template: str, values: dict[str, Any], *, status: 
         "theme": theme_of(request),
         "message": message,
         "error": None,
+        "typed": TypedTexts(refused_form_of(request)),
         "caller": None,
         "is_live": False,
         "status": status,

@@ -42,6 +42,7 @@ CLI_VERBS = {
     "timers operate": "operate",
     "timers by-name operate": "operate",
     "cluster scale": "scale",
+    "cluster forecast": "scale",
     "cluster ramp": "ramp",
     "cluster hold": "hold",
     "cluster release": "release",
@@ -62,6 +63,7 @@ CLI_VERBS = {
     "consumers remove": "consumers drop",
 }
 CONSOLE = "/console/"
+OF_FORMS = ("acting_for", "shown_on")  # parameters of the console's forms about the page, not about the change
 ADDRESS_CHARS_MAX = 100  # a longer address is cut, because a proxy on this machine may send any text as address
 
 
@@ -99,7 +101,8 @@ def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> 
     which = {
         name: with_slashes(value) if isinstance(value, str) else value for name, value in request.path_params.items()
     }
-    parameters = recorded_fields({**request.query_params, **which})
+    given = {name: value for name, value in request.query_params.items() if name not in OF_FORMS}
+    parameters = recorded_fields({**given, **which})
     if "tenant" in which:  # the operator changes this tenant
         tenant_id = str(parameters["tenant"])[:NAME_CHARS_MAX]
     address = None if request.client is None else request.client.host[:ADDRESS_CHARS_MAX]

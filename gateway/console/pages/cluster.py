@@ -14,7 +14,7 @@ from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, form_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
-from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.routes.cluster import write_scale
 from shardclock_server.service import hold as holds
 from shardclock_server.service import scaling
@@ -36,11 +36,18 @@ router = page_router()
 
 
 class ScaleForm(BaseModel):
-    """The wanted number of keepers of a role. For shards, the bounds of the forecast may replace the number."""
+    """The wanted number of keepers of a role."""
 
     model_config = ConfigDict(extra="forbid")
 
-    wanted: int | None = None
+    wanted: int
+
+
+class ForecastForm(BaseModel):
+    """The bounds of the forecast, which replace the wanted number of shards."""
+
+    model_config = ConfigDict(extra="forbid")
+
     min: int | None = None
     max: int | None = None
     target_per_s: int | None = None
@@ -90,11 +97,19 @@ async def show_cluster(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/scale/{role}")
 async def set_scale(role: Literal["shard", "worker", "engine"], request: Request, _: Operator) -> Response:
-    """Set the wanted number of shards, workers or engines; for shards, alternatively the bounds of the forecast."""
+    """Set the wanted number of shards, workers or engines."""
     asked = await form_of(request, ScaleForm)
-    now = (await write_scale(request, role, asked.wanted, asked.bounds)).policy
-    follows = "" if now.wanted_min is None else f"; the forecast may ask for {now.wanted_min} to {now.wanted_max}"
-    return done(request, url_of(request, PATH), f"{counted(now.wanted, role)} wanted{follows}")
+    now = (await write_scale(request, role, asked.wanted, Bounds())).policy
+    return done(request, url_of(request, PATH), f"{counted(now.wanted, role)} wanted")
+
+
+@router.post("/cluster/forecast/{role}")
+async def follow_forecast(role: Literal["shard"], request: Request, _: Operator) -> Response:
+    """Set the bounds within which the forecast sets the wanted number of shards."""
+    asked = await form_of(request, ForecastForm)
+    now = (await write_scale(request, role, None, asked.bounds)).policy
+    follows = f"the forecast may ask for {now.wanted_min} to {now.wanted_max}"
+    return done(request, url_of(request, PATH), f"{counted(now.wanted, role)} wanted; {follows}")
 
 
 @router.post("/cluster/ramp")
@@ -145,26 +160,19 @@ class ReleaseForm(BaseModel):
         Timers become due while the viewer reads the page. A check for equal numbers would therefore refuse each release
         of a busy database.
 
-        errors:  _NotAsShown  the owners differ, or a number has grown by more than a tenth
+        errors:  Problem  the owners differ, or a number has grown by more than a tenth
         """
         if found.released and not self._covers(ReleaseForm.of(found)):
-            raise _NotAsShown(found)
+            raise Problem(
+                CONFLICT,
+                "nothing was released: the numbers have changed since the page was shown; the page shows the present"
+                " numbers",
+            )
 
     def _covers(self, now: "ReleaseForm") -> bool:
         texts, numbers = ("hold_reason", "belongs_to", "would_belong_to"), ("overdue", "pending")
         shown, new = self.model_dump(), now.model_dump()
         return all(shown[it] == new[it] for it in texts) and all(new[it] <= shown[it] * GROWTH for it in numbers)
-
-
-class _NotAsShown(Exception):
-    """The release would differ from the release on the page that the operator has confirmed.
-
-    `found` is the release that is possible now.
-    """
-
-    def __init__(self, found: Release) -> None:
-        super().__init__("not as shown")
-        self.found = found
 
 
 @router.get("/cluster/release")
@@ -173,31 +181,6 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
     settings = gateway_of(request).settings
     async with gateway_of(request).pool.session(ALL_TENANTS) as session:
         found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=True)
-    return _confirm(request, caller, found)
-
-
-@router.post("/cluster/release")
-async def release(request: Request, caller: Operator) -> Response:
-    """Release the database, unless its owner has changed or a number of timers has grown by more than a tenth.
-
-    If the database is a copy or belongs to another installation, this installation becomes its owner.
-    """
-    asked = await form_of(request, ReleaseForm)
-    settings = gateway_of(request).settings
-    try:
-        async with audited_transaction(request, ALL_TENANTS) as session:
-            found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=False)
-            asked.require(found)
-    except _NotAsShown as changed:
-        sentence = (
-            "nothing was released: the numbers have changed since the page was shown; these are the present numbers"
-        )
-        return _confirm(request, caller, changed.found, status=CONFLICT.status, error=sentence)
-    sentence = "the database is released" if found.released else "nothing to release: the database is not on hold"
-    return done(request, url_of(request, PATH), sentence)
-
-
-def _confirm(request: Request, caller: Caller, found: Release, **refused: Any) -> Response:
     return page(
         request,
         caller,
@@ -206,8 +189,22 @@ def _confirm(request: Request, caller: Caller, found: Release, **refused: Any) -
         found=found,
         shown=ReleaseForm.of(found),
         live=False,
-        **refused,
     )
+
+
+@router.post("/cluster/release")
+async def release(request: Request, _: Operator) -> Response:
+    """Release the database, unless its owner has changed or a number of timers has grown by more than a tenth.
+
+    If the database is a copy or belongs to another installation, this installation becomes its owner.
+    """
+    asked = await form_of(request, ReleaseForm)
+    settings = gateway_of(request).settings
+    async with audited_transaction(request, ALL_TENANTS) as session:
+        found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=False)
+        asked.require(found)
+    sentence = "the database is released" if found.released else "nothing to release: the database is not on hold"
+    return done(request, url_of(request, PATH), sentence)
 
 
 def _rate_of(per_s: int | None) -> str:

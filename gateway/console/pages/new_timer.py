@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -29,7 +28,7 @@ from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.timers.model import BIGINT_MAX, OnConflict
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
 from shardclock_server.timers.preview import PreviewedOccurrence
-from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.rule_words import describe_rule
 from shardclock_server.timers.schedule import Missed, parse_schedule
 from shardclock_server.timers.zone import zone_of
@@ -119,27 +118,21 @@ async def _form_like(gateway: Gateway, caller: Caller, timer_key: int) -> NewTim
 async def preview(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
     """Show the form again, with the next occurrences of the schedule."""
     form = await form_of(request, NewTimerForm)
-    try:
-        if form.schedule is None:
-            raise InvalidTimer("schedule is missing: a preview needs one, such as 0 8 * * MON")
-        rule = parse_schedule(form.schedule, zone_of(form.zone or "UTC").key)
-        now = datetime.now(UTC).replace(microsecond=0)
-        previewed = await preview_rule(gateway, caller, rule, now, PREVIEWED)
-    except (Refusal, Problem) as refusal:
-        return await _form(request, gateway, caller, form, refusal=refusal)
+    if form.schedule is None:
+        raise InvalidTimer("schedule is missing: a preview needs one, such as 0 8 * * MON")
+    rule = parse_schedule(form.schedule, zone_of(form.zone or "UTC").key)
+    now = datetime.now(UTC).replace(microsecond=0)
+    previewed = await preview_rule(gateway, caller, rule, now, PREVIEWED)
     return await _form(request, gateway, caller, form, previewed=previewed, words=describe_rule(rule))
 
 
 @router.post("/timers/new")
 @router.post("/schedules/new")
 async def make_timer(request: Request, gateway: CurrentGateway, caller: Changer) -> Response:
-    """Create the timer, and show the timer's page; after a refusal, show the form again with the user's input."""
+    """Create the timer, and show the timer's page."""
     form = await form_of(request, NewTimerForm)
-    try:
-        fields = form.fields()
-        made = await write_timer(gateway, caller, timer_of(fields, caller), form.idempotent(caller, fields))
-    except (Refusal, Problem) as refusal:
-        return await _form(request, gateway, caller, form, refusal=refusal)
+    fields = form.fields()
+    made = await write_timer(gateway, caller, timer_of(fields, caller), form.idempotent(caller, fields))
     return done(request, url_of(request, "/timers/{}", made.timer_key), _sentence(made))
 
 
@@ -153,7 +146,6 @@ async def _form(
     caller: Caller,
     form: NewTimerForm,
     *,
-    refusal: Refusal | Problem | None = None,
     previewed: Sequence[PreviewedOccurrence] = (),
     words: str | None = None,
 ) -> Response:
@@ -164,9 +156,7 @@ async def _form(
         request,
         caller,
         "timer_new.html",
-        status=HTTPStatus.OK if refusal is None else refusal.code.status,
         title="New schedule" if is_schedule else "New timer",
-        error=None if refusal is None else str(refusal),
         base="/schedules" if is_schedule else "/timers",
         is_schedule=is_schedule,
         form=form,

@@ -6,7 +6,7 @@ import pytest
 
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
-from tests.support.console_forms import hidden_fields, sign_in_as
+from tests.support.console_forms import form_on, hidden_fields, sign_in_as
 from tests.support.factories import add_holder, add_timers, query, value
 
 ACTS = "select verb, interface, outcome, tenant_id, parameters from shardclock.audit order by act_id"
@@ -31,7 +31,7 @@ async def test_the_page_shows_each_keeper_and_escapes_its_host(dsn: str, browser
 async def test_an_operator_scales_sets_the_ramp_holds_and_releases(dsn: str, browser: Browser) -> None:
     scaled = await browser.submit("/cluster/scale/shard", {"wanted": 3})
     assert "3 shards wanted" in (await browser.follow(scaled)).text
-    bounded = await browser.submit("/cluster/scale/shard", {"min": 2, "max": 8, "target_per_s": 5_000})
+    bounded = await browser.submit("/cluster/forecast/shard", {"min": 2, "max": 8, "target_per_s": 5_000})
     assert "the forecast may ask for 2 to 8" in (await browser.follow(bounded)).text
     ramped = await browser.submit("/cluster/ramp", {"per_s": 0})
     assert "the timers are held back" in (await browser.follow(ramped)).text
@@ -45,7 +45,8 @@ async def test_an_operator_scales_sets_the_ramp_holds_and_releases(dsn: str, bro
     assert "Would belong to" in asked.main
     assert asked.actions == ["/console/cluster/release"]
     assert await value(dsn, "select held_why from shardclock.identity") == XSS
-    changed = await browser.submit("/cluster/release", hidden_fields(asked) | {"hold_reason": "another"})
+    form = form_on(asked, "/cluster/release")
+    changed = await browser.submit(form.action, form.fields | {"hold_reason": "another"})
     assert (changed.status, "nothing was released: the numbers have changed" in changed.main) == (409, True)
     assert await value(dsn, "select held_why from shardclock.identity") == XSS
     released = await browser.submit("/cluster/release", hidden_fields(changed))
@@ -67,7 +68,8 @@ async def test_a_release_is_refused_if_more_timers_would_fire_than_its_page_has_
     assert "Overdue 20" in asked.main
     await add_timers(dsn, 3)
 
-    refused = await browser.submit("/cluster/release", hidden_fields(asked))
+    form = form_on(asked, "/cluster/release")
+    refused = await browser.submit(form.action, form.fields)
     assert (refused.status, "the numbers have changed" in refused.main, "Overdue 23" in refused.main) == (
         409,
         True,
@@ -84,7 +86,8 @@ async def test_a_release_is_refused_if_more_timers_would_fire_than_its_page_has_
 async def test_a_refusal_has_the_sentence_of_the_api_and_is_recorded(dsn: str, browser: Browser) -> None:
     cases: list[tuple[str, dict[str, object], str]] = [
         ("/cluster/scale/shard", {"wanted": 0}, "840"),
-        ("/cluster/scale/shard", {}, "give either wanted"),
+        ("/cluster/scale/shard", {}, "wanted"),
+        ("/cluster/forecast/shard", {}, "give either wanted"),
         ("/cluster/ramp", {"per_s": "fast"}, "per_s"),
         ("/cluster/hold", {"reason": "x", "force": "1"}, "force"),
         ("/tenants/ada/set", {"timers_max": "-1"}, "timers"),

@@ -17,6 +17,7 @@ from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.chromium import chromium, watched
 from tests.support.console import XSS, Browser
+from tests.support.console_forms import form_on
 from tests.support.drawn_models import drawn_model
 from tests.support.factories import add_schedule, add_timers, query, value
 from tests.support.gateways import Api
@@ -132,6 +133,18 @@ async def test_a_refused_verb_has_the_sentence_of_the_refusal(dsn: str, api: Api
     for verb, fields, words in cases:
         refused = await browser.submit(f"/instances/101/{verb}", fields)
         assert (refused.status in (404, 409, 422), words in refused.main) == (True, True)
+
+
+async def test_refused_variables_are_shown_again_in_their_form(dsn: str, api: Api, browser: Browser) -> None:
+    await write(dsn, api, drawn_model())
+    form = form_on(await browser.get("/instances/101"), "/instances/101/variables")
+    typed = {"variables": '{"paid": true,\n "note": "<b>"', "token": "7"}
+
+    refused = await browser.submit(form.action, typed)
+
+    assert refused.status == 422
+    assert form_on(refused, "/instances/101/variables").fields == typed
+    assert "is not JSON" in refused.main
 
 
 async def test_an_instance_without_a_drawing_shows_the_list_of_its_waits(dsn: str, api: Api, browser: Browser) -> None:

@@ -11,6 +11,7 @@ from shardclock_server.gateway.console import caching
 from shardclock_server.gateway.console.strip import strip_of
 from shardclock_server.sql.clients.firings import PastFiring
 from tests.support.console import XSS, Browser
+from tests.support.console_forms import form_on
 from tests.support.factories import HolderClient, add_schedule, add_timers, pending_rows, query
 from tests.support.gateways import Api
 from tests.support.operations import ends_of
@@ -66,8 +67,10 @@ async def test_a_form_begins_with_the_values_of_another_timer(
 async def test_a_refused_form_keeps_its_fields_and_has_the_sentence_of_the_api(
     dsn: str, api: Api, browser: Browser
 ) -> None:
+    form = form_on(await browser.get("/timers/new"), "/timers/new")
+
     async def refused(**fields: str) -> tuple[int, str]:
-        shown = await browser.submit("/timers/new", {"name": XSS, **fields})
+        shown = await browser.submit(form.action, {"name": XSS, **fields})
         assert 'value="&lt;script&gt;' in shown.text
         assert "<script>alert" not in shown.text
         return shown.status, shown.main
@@ -93,8 +96,9 @@ async def test_a_schedule_is_previewed_with_its_clock_changes_and_then_made(dsn:
     assert 'class="marked"' in in_march.text
     assert "which the clock skips" in in_march.main
     assert await pending_rows(dsn) == []
-    wrong = await browser.submit("/schedules/preview", {**fields, "schedule": "30 2"})
+    wrong = await browser.submit("/schedules/preview?shown_on=/schedules/new", {**fields, "schedule": "30 2"})
     assert (wrong.status, "has 2 fields" in wrong.main) == (422, True)
+    assert form_on(wrong, "/schedules/new").fields.items() >= {**fields, "schedule": "30 2"}.items()
     await browser.submit("/schedules/new", fields)
 
     (row,) = await pending_rows(dsn)
