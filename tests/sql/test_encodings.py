@@ -19,11 +19,13 @@ ENCODINGS = ["LATIN1", "SQL_ASCII", "WIN1252", "EUC_JP", "LATIN9", "KOI8R"]
 @pytest.fixture(params=ENCODINGS)
 async def other(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> AsyncIterator[tuple[str, str]]:
     """Return the DSN of an empty database and its encoding, which is not UTF8."""
-    clone = postgres(18).clone()
+    server = postgres(18)
+    clone = server.clone()
     name = f"other_{uuid4().hex}"
     await query(clone, f"create database {name} encoding '{request.param}' locale 'C' template template0")
     yield clone.replace(clone.partition("?")[0].rpartition("/")[2], name), request.param
     await query(clone, f"drop database {name} with (force)")
+    server.drop(clone)
 
 
 async def execute(dsn: str, text: str) -> None:

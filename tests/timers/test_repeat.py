@@ -1,6 +1,5 @@
 """Test that a repeat is due at the points of a grid in local time, and that each point is computed directly."""
 
-import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -14,6 +13,7 @@ from shardclock_server.timers.occurrence import WITHOUT_END, CatchUp, ScheduledO
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import Repeat, parse_repeat
 from shardclock_server.timers.zone import UTC_ZONE
+from tests.support.counted_calls import calls_of
 from tests.support.refused_rules import REFUSED_REPEATS
 
 BERLIN, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia")
@@ -328,13 +328,9 @@ def test_counting_and_stepping_find_the_same_occurrences(
 
 
 @pytest.mark.parametrize("text", ["R/PT1S", "R/P1D", "R/2000-01-31T00:00:00Z/P1M", "R/P1Y1M1DT1H"])
-def test_the_computation_of_the_next_occurrence_takes_microseconds(text: str) -> None:
+def test_the_computation_of_the_next_occurrence_calls_few_functions_even_after_thousands_of_years(text: str) -> None:
     repeat = parse_repeat(text, BERLIN)
     first = repeat.first(ANCHOR)
     assert first is not None
-    started = time.process_time()
 
-    for _ in range(1_000):
-        repeat.after(first, datetime(9_000, 1, 1, tzinfo=UTC))
-
-    assert time.process_time() - started < 0.2  # measured 0.012 s; the promise is 50 µs each
+    assert calls_of(lambda: repeat.after(first, datetime(9_000, 1, 1, tzinfo=UTC))) <= 100  # 18 to 64 calls
