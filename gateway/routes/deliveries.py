@@ -27,6 +27,7 @@ from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import PAID, DryRun, ManyRequest, ReasonRequest
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.deliveries import (
     AT_ONCE_MAX,
     LISTED_MAX,
@@ -90,13 +91,18 @@ async def retry_deliveries(
 ) -> DeadLettersChangedAnswer:
     """Make the next attempts of all waiting deliveries that match the filter due now."""
     asked = await read_model(request, RetryRequest)
+    return DeadLettersChangedAnswer.of(await retry_selected(request, caller, asked, dry_run=dry_run))
+
+
+async def retry_selected(request: Request, caller: Caller, asked: RetryRequest, *, dry_run: bool) -> BulkResult[int]:
+    """Make the next attempts of the selected deliveries due now, or only count these deliveries."""
     asked.check()
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with audited_transaction(request, caller.tenants) as session:
         by = actor_of(request, caller)
         changed = await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run, by=by)
         note_changed(request, len(changed.keys), changed.operation_id)
-    return DeadLettersChangedAnswer.of(changed)
+    return changed
 
 
 @router.get("/{timer_key:key}")

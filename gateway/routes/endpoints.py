@@ -20,7 +20,7 @@ from shardclock_server.gateway.answers.endpoints import (
     SecretAnswer,
 )
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.limits.quotas import endpoints_over_quota
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
@@ -28,9 +28,9 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import MAINTENANCE, ReasonRequest
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult
+from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
 from shardclock_server.sql.endpoints.attempts import find_attempts
-from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
+from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, StoredEndpoint, list_endpoints
 from shardclock_server.timers.refusal import Refusal
 
 LISTED_MAX = 1_000
@@ -126,10 +126,15 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Sec
         policy=asked.policy.model_dump(exclude_unset=True),
         rules=gateway.settings.endpoint_rules,
     )
+    return SecretAnswer.of(await add_within_quota(request, gateway, caller, wanted))
+
+
+async def add_within_quota(request: Request, gateway: Gateway, caller: Caller, wanted: StoredEndpoint) -> NewSecret:
+    """Add an endpoint to the caller's tenant, unless the tenant has its largest number of endpoints."""
     most = (await gateway.quotas.limits_of(caller.tenant_id)).endpoints_max
     async with audited_transaction(request, caller.tenants) as session:
         try:
-            return SecretAnswer.of(await use_cases.add(session, wanted, most=most))
+            return await use_cases.add(session, wanted, most=most)
         except EndpointsFull:
             raise endpoints_over_quota(caller.tenant_id, most or 0) from None
 

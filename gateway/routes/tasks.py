@@ -1,6 +1,8 @@
 """User tasks, the tasks of people: list, show, claim and complete tasks."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -124,22 +126,14 @@ async def get_task(task_key: Key, gateway: CurrentGateway, caller: Reader) -> Wh
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Assign a task to a person; the request is refused if another person, the problem's `assignee`, has the task."""
     asked = await read_model(request, ClaimTaskRequest)
-
-    async def do(session: Session) -> TaskStateAnswer:
-        outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
-        return await state_of_task(session, caller, task_key, outcome)
-
+    do = partial(assign_task, caller=caller, task_key=task_key, assignee=asked.assignee)
     return await run_idempotent(request, caller, asked, do)
 
 
 @router.post("/{task_key:key}/unclaim", response_model=TaskStateAnswer)
 async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Remove the assignee of a task."""
-
-    async def do(session: Session) -> TaskStateAnswer:
-        outcome = await claim(session, task_key, assignee=None, tenant_id=caller.tenant_id)
-        return await state_of_task(session, caller, task_key, outcome)
-
+    do = partial(assign_task, caller=caller, task_key=task_key, assignee=None)
     return await run_idempotent(request, caller, {}, do)
 
 
@@ -156,18 +150,25 @@ async def complete_task(task_key: Key, request: Request, caller: Writer) -> Resp
     With `assignee`, a task of another person also stays unchanged, and the problem's `assignee` names this person.
     """
     asked = await read_model(request, CompleteTaskRequest)
-
-    async def do(session: Session) -> TaskStateAnswer:
-        outcome = await complete(
-            session, task_key, variables=asked.variables, assignee=asked.assignee, tenant_id=caller.tenant_id
-        )
-        return await state_of_task(session, caller, task_key, outcome)
-
+    do = partial(end_task, caller=caller, task_key=task_key, variables=asked.variables, assignee=asked.assignee)
     return await run_idempotent(request, caller, asked, do)
 
 
-async def state_of_task(session: Session, caller: Caller, task_key: int, outcome: str) -> TaskStateAnswer:
-    """Answer with the state of a user task, or with the reason why the task was not changed."""
+async def assign_task(session: Session, *, caller: Caller, task_key: int, assignee: str | None) -> TaskStateAnswer:
+    """Assign a task to a person, or remove its assignee."""
+    outcome = await claim(session, task_key, assignee=assignee, tenant_id=caller.tenant_id)
+    return await _state_of(session, caller, task_key, outcome)
+
+
+async def end_task(
+    session: Session, *, caller: Caller, task_key: int, variables: Mapping[str, Any], assignee: str | None
+) -> TaskStateAnswer:
+    """Complete a task; with an assignee, a task of another person stays unchanged."""
+    outcome = await complete(session, task_key, variables=variables, assignee=assignee, tenant_id=caller.tenant_id)
+    return await _state_of(session, caller, task_key, outcome)
+
+
+async def _state_of(session: Session, caller: Caller, task_key: int, outcome: str) -> TaskStateAnswer:
     if outcome == use_cases.TAKEN:
         assignee = await use_cases.read_assignee(session, task_key, tenant_id=caller.tenant_id)
         raise use_cases.taken(task_key, assignee)

@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shardclock.api.refusals.deliveries import UNKNOWN_DELIVERY
-from shardclock_server.gateway.access import audited_transaction
 from shardclock_server.gateway.console.access import Manager, Viewer
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
@@ -19,9 +18,8 @@ from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
-from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import ReasonRequest
-from shardclock_server.gateway.routes.deliveries import RetryRequest, own_delivery
+from shardclock_server.gateway.routes.deliveries import RetryRequest, own_delivery, retry_selected
 from shardclock_server.service import deliveries as use_cases
 from shardclock_server.service.deliveries import DeliveryPage, ShownDelivery, page_of, show
 from shardclock_server.sql.deliveries.failing import FailingGroup, group_failing_deliveries
@@ -105,12 +103,7 @@ async def confirm_retry(request: Request, gateway: CurrentGateway, caller: Manag
 async def retry_deliveries(request: Request, caller: Manager) -> Response:
     """Make the next attempts of all waiting deliveries that match a filter due now."""
     asked = await form_of(request, RetryRequest)
-    asked.check()
-    wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
-    async with audited_transaction(request, caller.tenants) as session:
-        by = actor_of(request, caller)
-        changed = await use_cases.retry_many(session, wanted, limit=asked.limit, dry_run=False, by=by)
-        note_changed(request, len(changed.keys), changed.operation_id)
+    changed = await retry_selected(request, caller, asked, dry_run=False)
     to = "/deliveries/retry" if changed.more else "/deliveries"
     return done(
         request,

@@ -18,11 +18,10 @@ from shardclock_server.gateway.console.pages.subscriptions import kinds_for
 from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
-from shardclock_server.gateway.limits.quotas import endpoints_over_quota
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE
-from shardclock_server.gateway.routes.endpoints import BY_HAND, EndpointLimits, RotateSecretRequest
+from shardclock_server.gateway.routes.endpoints import BY_HAND, EndpointLimits, RotateSecretRequest, add_within_quota
 from shardclock_server.service import deliveries
 from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
@@ -30,7 +29,7 @@ from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.clients.search import TimerFilter, find_timers
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.endpoints.attempts import find_attempts
-from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, ListedEndpoint, list_endpoints
+from shardclock_server.sql.endpoints.endpoints import EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.notify.subscriptions import find_subscriptions
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
@@ -112,13 +111,7 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Res
         policy={},
         rules=gateway.settings.endpoint_rules,
     )
-    most = (await gateway.quotas.limits_of(caller.tenant_id)).endpoints_max
-    async with audited_transaction(request, caller.tenants) as session:
-        try:
-            made = await use_cases.add(session, wanted, most=most)
-        except EndpointsFull:
-            raise endpoints_over_quota(caller.tenant_id, most or 0) from None
-    return _secret_page(request, caller, key, made)
+    return _secret_page(request, caller, key, await add_within_quota(request, gateway, caller, wanted))
 
 
 @router.get("/endpoints/{name}")

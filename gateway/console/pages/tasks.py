@@ -21,16 +21,9 @@ from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.shared_fields import BUSINESS_KEY_CHARS_MAX
-from shardclock_server.gateway.routes.tasks import SEARCH_S, ClaimTaskRequest, state_of_task
+from shardclock_server.gateway.routes.tasks import SEARCH_S, ClaimTaskRequest, assign_task, end_task
 from shardclock_server.service import tasks as use_cases
-from shardclock_server.sql.processes.tasks import (
-    TaskFilter,
-    TasksPage,
-    WholeTask,
-    claim_task,
-    complete_task,
-    search_tasks,
-)
+from shardclock_server.sql.processes.tasks import TaskFilter, TasksPage, WholeTask, search_tasks
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 
@@ -120,8 +113,7 @@ async def claim(request: Request, task_key: Key, gateway: CurrentGateway, caller
     """Assign a task to a person."""
     asked = await form_of(request, ClaimTaskRequest)
     async with _changing(gateway, caller) as session:
-        outcome = await claim_task(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
-        await state_of_task(session, caller, task_key, outcome)
+        await assign_task(session, caller=caller, task_key=task_key, assignee=asked.assignee)
     return _done(request, task_key, f"the task is assigned to {asked.assignee}")
 
 
@@ -129,8 +121,7 @@ async def claim(request: Request, task_key: Key, gateway: CurrentGateway, caller
 async def unclaim(request: Request, task_key: Key, gateway: CurrentGateway, caller: Changer) -> Response:
     """Remove the assignee of a task."""
     async with _changing(gateway, caller) as session:
-        outcome = await claim_task(session, task_key, assignee=None, tenant_id=caller.tenant_id)
-        await state_of_task(session, caller, task_key, outcome)
+        await assign_task(session, caller=caller, task_key=task_key, assignee=None)
     return _done(request, task_key, "the task has no assignee")
 
 
@@ -140,10 +131,7 @@ async def complete(request: Request, task_key: Key, gateway: CurrentGateway, cal
     asked = await form_of(request, CompleteForm)
     variables = variables_in(asked.variables)
     async with _changing(gateway, caller) as session:
-        outcome = await complete_task(
-            session, task_key, variables=variables, assignee=asked.assignee, tenant_id=caller.tenant_id
-        )
-        await state_of_task(session, caller, task_key, outcome)
+        await end_task(session, caller=caller, task_key=task_key, variables=variables, assignee=asked.assignee)
     return _done(request, task_key, "the task is completed")
 
 
