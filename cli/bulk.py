@@ -13,7 +13,7 @@ from shardclock_server.cli.session import with_session
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.unchanged import describe_unchanged
-from shardclock_server.sql.clients.search import TimerFilter
+from shardclock_server.sql.clients.search import OPEN_STATES, TimerFilter
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, unknown
 
@@ -37,8 +37,8 @@ def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
     """
     if state is None:
         return able
-    if state.upper() not in CHANGEABLE:
-        raise Refusal.of(invalid("--state"), why=unknown(state, ("pending", "paused")))
+    if state.lower() not in OPEN_STATES:
+        raise Refusal.of(invalid("--state"), why=unknown(state, OPEN_STATES))
     return tuple(it for it in able if it == state.upper())
 
 

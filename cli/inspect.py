@@ -31,7 +31,7 @@ from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, takes_filte
 from shardclock_server.service.filters import GivenFilter, moment_of
 from shardclock_server.service.single_change import UnknownTimer
 from shardclock_server.sql.clients.history import TimerState, find_timer, records_of
-from shardclock_server.sql.clients.search import find_timers
+from shardclock_server.sql.clients.search import TIMER_STATES, find_timers
 from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
@@ -39,13 +39,12 @@ from shardclock_server.timers.preview import preview as list_preview
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, unknown
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
-STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 FORESEEN_MAX = 1_000
 
 
 @takes_filter
 def list_(
-    state: Annotated[str, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = "pending",
+    state: Annotated[str, typer.Option("--state", help=f"One of {', '.join(TIMER_STATES)}.")] = "pending",
     tenant: Annotated[
         str | None,
         typer.Option(
@@ -77,8 +76,8 @@ def list_(
 
     With --json: {"timers": [...], "next_page": TOKEN or null}, dates in UTC.
     """
-    if state.lower() not in STATES:
-        raise Refusal(f"--state {unknown(state, STATES)}")
+    if state.lower() not in TIMER_STATES:
+        raise Refusal(f"--state {unknown(state, TIMER_STATES)}")
     clock = clock_of(zone)
     needs_tenant = name is not None or order_by == "change"
     wanted = filter_of(tenant, given, clock=clock, needs_tenant=needs_tenant)

@@ -15,12 +15,11 @@ from shardclock_server.service.filters import GivenFilter
 from shardclock_server.service.schedules import SCHEDULES_MAX, ScheduleState, with_firings
 from shardclock_server.service.single_change import UnknownTimer
 from shardclock_server.sql.clients.history import find_timer
-from shardclock_server.sql.clients.search import find_timers
+from shardclock_server.sql.clients.search import OPEN_STATES, find_timers
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, unknown
 
-STATES = ("pending", "paused")
 COLUMNS = ("name", "state", "schedule", "zone", "next", "last", "late", "skipped")
 
 schedules = typer.Typer(
@@ -31,7 +30,7 @@ schedules = typer.Typer(
 @lists(schedules)
 @takes_filter
 def list_(
-    state: Annotated[str, typer.Option("--state", help=f"{' or '.join(STATES)}.")] = "pending",
+    state: Annotated[str, typer.Option("--state", help=f"{' or '.join(OPEN_STATES)}.")] = "pending",
     tenant: Tenant = DEFAULT_TENANT,
     given: GivenFilter = NO_FILTER,
     order_by: Annotated[
@@ -50,15 +49,15 @@ def list_(
 
     With --json: {"schedules": [...], "next_page": TOKEN or null}, dates in UTC.
     """
-    if state.lower() not in STATES:
-        raise Refusal(f"--state {unknown(state, STATES)}")
+    if state.lower() not in OPEN_STATES:
+        raise Refusal(f"--state {unknown(state, OPEN_STATES)}")
     wanted = replace(filter_of(tenant, given), only_schedules=True)
 
     async def do(session: Session) -> int:
         found = await find_timers(session, state.upper(), wanted, order_by=order_by, size=limit, page=page)
         listed = await with_firings(session, tenant, found.timers)
         shown = {"schedules": [_json_of(it) for it in listed], "next_page": found.next}
-        filtered = given != NO_FILTER or state.lower() != STATES[0]
+        filtered = given != NO_FILTER or state.lower() != OPEN_STATES[0]
         none, more = none_note("schedules", "there are no schedules", filtered=filtered), page_note(found.next)
         return print_list(shown, COLUMNS, [_row(it) for it in listed], none=none, more=more, as_json=as_json)
 

@@ -16,10 +16,8 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
-from shardclock_server.sql.clients.search import Page, PageLimits, find_timers
+from shardclock_server.sql.clients.search import TIMER_STATES, Page, PageLimits, find_timers
 from shardclock_server.timers.refusal import InvalidTimer, unknown
-
-STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 
@@ -27,7 +25,7 @@ router = APIRouter(prefix=TIMERS, tags=["timers"])
 class TimersQuery(TimersFilter):
     """A filter of timers, and the cursor of the page; a missing field excludes no timer."""
 
-    state: str = Field("pending", description=f"one of {', '.join(STATES)}, in upper or lower case")
+    state: str = Field("pending", description=f"one of {', '.join(TIMER_STATES)}, in upper or lower case")
     name: str | None = Field(None, description="only timers with this name")
     order_by: str | None = Field(
         None,
@@ -58,8 +56,8 @@ async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery, *, li
              StoreUnavailable  Postgres did not answer within the timeout
     """
     state = wanted.state
-    if state.lower() not in STATES:
-        raise InvalidTimer.of(invalid("state"), why=unknown(state, STATES))
+    if state.lower() not in TIMER_STATES:
+        raise InvalidTimer.of(invalid("state"), why=unknown(state, TIMER_STATES))
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
             session,

@@ -28,7 +28,7 @@ from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, Timers
 from shardclock_server.service.schedules import SCHEDULES_MAX, ScheduleState, with_firings
 from shardclock_server.service.single_change import UnknownTimer
 from shardclock_server.sql.clients.refused import find_refused
-from shardclock_server.sql.clients.search import find_timers
+from shardclock_server.sql.clients.search import OPEN_STATES, find_timers
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.occurrence import ScheduleRule
@@ -37,7 +37,6 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened, unknown
 from shardclock_server.timers.schedule import first_of, parse_schedule
 from shardclock_server.timers.zone import zone_of
 
-STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000
 REFUSED_MAX = 1_000
 PREVIEW_S = 0.5  # the limit of processor time for a preview; even the rarest rules need only a fifth of it
@@ -48,7 +47,7 @@ router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 class SchedulesQuery(TimersFilter):
     """A filter of schedules, and the cursor of the page; a missing field excludes no schedule."""
 
-    state: str = Field("pending", description=f"{' or '.join(STATES)}, in upper or lower case")
+    state: str = Field("pending", description=f"{' or '.join(OPEN_STATES)}, in upper or lower case")
     order_by: str | None = Field(None, description="due or change, as for a list of timers", examples=["change"])
     limit: int = Field(SCHEDULES_MAX, ge=1, le=SCHEDULES_MAX)
     after: str | None = Field(None, description="the `next` of the previous page")
@@ -88,8 +87,8 @@ async def find_schedules(gateway: Gateway, caller: Caller, wanted: SchedulesQuer
     errors:  InvalidTimer      a filter or the page is refused
              StoreUnavailable  Postgres did not answer within the timeout
     """
-    if wanted.state.lower() not in STATES:
-        raise InvalidTimer.of(invalid("state"), why=unknown(wanted.state, STATES))
+    if wanted.state.lower() not in OPEN_STATES:
+        raise InvalidTimer.of(invalid("state"), why=unknown(wanted.state, OPEN_STATES))
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
             session,

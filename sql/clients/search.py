@@ -20,6 +20,8 @@ from shardclock_server.sql.session import NOT_ALLOWED, Record, Session, Statemen
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
+OPEN_STATES = ("pending", "paused")  # as clients write them
+TIMER_STATES = (*OPEN_STATES, *(state.lower() for state in ENDED))
 POSITION = re.compile(r"[0-9]{1,18}")
 STEP_S = 0.1  # The target duration of one statement of a search in sections.
 # The minimum and maximum number of log positions, or of names, that one statement reads.

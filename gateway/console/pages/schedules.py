@@ -10,7 +10,7 @@ from starlette.responses import Response
 from shardclock_server.gateway.console.access import Viewer
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import Filter, filter_of
-from shardclock_server.gateway.console.pages.timers import CHANGEABLE, chosen_of, find_or_refuse, next_url
+from shardclock_server.gateway.console.pages.timers import chosen_of, find_or_refuse, next_url
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.console.strip import strip_of
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
@@ -18,6 +18,7 @@ from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.routes.finding import TimersQuery
 from shardclock_server.service.schedules import with_firings
 from shardclock_server.sql.clients.history import TimerState
+from shardclock_server.sql.clients.search import OPEN_STATES
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.rule_words import describe_rule
 from shardclock_server.timers.schedule import parse_schedule
@@ -59,8 +60,8 @@ async def list_schedules(request: Request, gateway: CurrentGateway, caller: View
         given=wanted.given,
         chosen={**chosen_of(wanted.given), "state": state, "only_schedules": "true"},
         state=state,
-        is_changeable=state in CHANGEABLE and wanted.error is None,
-        states=[(it, it) for it in CHANGEABLE],
+        is_changeable=state in OPEN_STATES and wanted.error is None,
+        states=[(it, it) for it in OPEN_STATES],
     )
 
 

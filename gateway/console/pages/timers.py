@@ -27,10 +27,10 @@ from shardclock_server.gateway.routes.bulk import (
     begin_counted,
     count_for_page,
 )
-from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_page
+from shardclock_server.gateway.routes.finding import TimersQuery, find_page
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
 from shardclock_server.service.wording import counted
-from shardclock_server.sql.clients.search import Page, count_timers
+from shardclock_server.sql.clients.search import OPEN_STATES, TIMER_STATES, Page, count_timers
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.tenant_limits.tenant_limits import UNINDEXED
 from shardclock_server.timers.refusal import Refusal
@@ -51,7 +51,6 @@ MISSED_CHOICES = (
     ("fire_once", "fire_once: one firing for all"),
     ("fire_all", "fire_all: each occurrence fires, in order"),
 )
-CHANGEABLE = ("pending", "paused")
 CHANGED_STATES = {"cancel": "pending or paused", "pause": "pending", "resume": "paused", "shift": "pending or paused"}
 
 Wanted = TypeVar("Wanted", bound=TimersQuery)
@@ -105,10 +104,10 @@ async def list_timers(request: Request, gateway: CurrentGateway, caller: Viewer)
         chosen={**chosen_of(wanted.given), "state": state},
         first={name: value for name, value in wanted.given.items() if name != "after"},
         state=state,
-        states=[(it, it) for it in STATES],
+        states=[(it, it) for it in TIMER_STATES],
         orders=ORDERS,
-        is_open=state in CHANGEABLE,
-        is_changeable=state in CHANGEABLE and wanted.model.name is None and wanted.error is None,
+        is_open=state in OPEN_STATES,
+        is_changeable=state in OPEN_STATES and wanted.model.name is None and wanted.error is None,
     )
 
 
@@ -120,7 +119,7 @@ async def _matches(gateway: Gateway, caller: Caller, wanted: Filter[TimersPageQu
     if query.after is None and found.next is None:
         return _match_line(len(found.timers))
     # A search for a part of a name reads all names. The order `change` leaves out timers.
-    if query.state.lower() not in CHANGEABLE or query.name or query.name_contains or query.order_by:
+    if query.state.lower() not in OPEN_STATES or query.name or query.name_contains or query.order_by:
         return None
     async with gateway.pool.session(caller.tenants) as session:
         count = await count_timers(session, query.state.upper(), query.filter_of(caller), most=MATCHES_MAX + 1)
