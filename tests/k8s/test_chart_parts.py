@@ -45,6 +45,16 @@ def test_the_gateway_may_have_an_http_route_of_the_gateway_api() -> None:
     assert of_kind(shared(), "HTTPRoute") == []
 
 
+def test_a_host_may_be_a_wildcard_and_a_class_a_number() -> None:
+    host = "*.example.org"
+    ingress = {"host": host, "className": "123", "tlsSecret": "456"}
+    objects = shared(gateway={"enabled": True, "ingress": ingress, "httpRoute": {"host": host, "parents": [PARENT]}})
+    (found,), (route,) = of_kind(objects, "Ingress"), of_kind(objects, "HTTPRoute")
+    assert (found["spec"]["ingressClassName"], found["spec"]["rules"][0]["host"]) == ("123", host)
+    assert found["spec"]["tls"] == [{"hosts": [host], "secretName": "456"}]
+    assert route["spec"]["hostnames"] == [host]
+
+
 @pytest.mark.parametrize(
     ("route", "reason"),
     [
@@ -232,6 +242,26 @@ def test_further_objects_are_printed_and_each_object_has_the_common_labels(chart
                 }
             },
             "`gateway.resources.requests.cpu` is 0",
+        ),
+        (
+            CLUSTER,
+            {"mode": "local", "keepers": {"env": [{"name": "SHARDCLOCK_DSN_FILE", "value": "/dsn"}]}},
+            "`env` has a second SHARDCLOCK_DSN_FILE",
+        ),
+        (SHARED, {"metrics": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}, "`volumes` has a second tmp"),
+        (
+            SHARED,
+            {"metrics": {"volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}},
+            "`volumeMounts` has a second /tmp",
+        ),
+        (
+            CLUSTER,
+            {
+                "mode": "local",
+                "keepers": {"env": [{"name": "SHARDCLOCK_APP", "value": "shop"}]},
+                "workers": {"app": {"image": "shop:1", "modules": "shop"}},
+            },
+            "`env` has a second SHARDCLOCK_APP",
         ),
         (CLUSTER, {"mode": "local", "shards": {"replicas": 5}}, "`shards.replicas` has no effect in the mode local"),
         (CLUSTER, {"mode": "local", "shards": {"minReplicas": 5}}, "`shards.minReplicas` has no effect"),

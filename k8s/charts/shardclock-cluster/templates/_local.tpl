@@ -17,7 +17,8 @@
 {{- $main := first .spec.template.spec.containers -}}
 {{- with $values.workers.app.image -}}
 {{- $_ := set $main "image" . -}}
-{{- $_ := set $main "env" (append $main.env (dict "name" "SHARDCLOCK_APP" "value" $values.workers.app.modules)) -}}
+{{- $app := dict "name" "SHARDCLOCK_APP" "value" $values.workers.app.modules -}}
+{{- include "shardclock.append" (dict "object" $main "field" "env" "key" "name" "more" (list $app)) -}}
 {{- end -}}
 {{- else if eq .kind "NetworkPolicy" -}}
 {{- $_ := set .metadata "name" "shardclock-keepers" -}}

@@ -41,16 +41,16 @@ metadata:
   {{- end }}
 spec:
   {{- with $gateway.ingress.className }}
-  ingressClassName: {{ . }}
+  ingressClassName: {{ quote . }}
   {{- end }}
   {{- with $gateway.ingress.tlsSecret }}
   tls:
     - hosts:
-        - {{ $gateway.ingress.host }}
-      secretName: {{ . }}
+        - {{ quote $gateway.ingress.host }}
+      secretName: {{ quote . }}
   {{- end }}
   rules:
-    - host: {{ $gateway.ingress.host }}
+    - host: {{ quote $gateway.ingress.host }}
       http:
         paths:
           - path: /
@@ -79,7 +79,7 @@ spec:
   parentRefs:
     {{- toYaml .parents | nindent 4 }}
   hostnames:
-    - {{ .host }}
+    - {{ quote .host }}
   rules:
     - matches:
         - path:

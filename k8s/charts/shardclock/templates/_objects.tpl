@@ -22,6 +22,20 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Appends to a list of an object in place; refuses a second item with one key, which the API server refuses later. */}}
+{{- define "shardclock.append" -}}
+{{- $field := .field -}}{{- $key := .key -}}{{- $seen := dict -}}
+{{- $items := concat (default list (get .object .field)) (default list .more) -}}
+{{- range $items -}}
+{{- $name := get . $key -}}
+{{- if hasKey $seen $name -}}
+{{- fail (printf "`%s` has a second %s, which the chart or another item sets: remove it" $field $name) -}}
+{{- end -}}
+{{- $_ := set $seen $name true -}}
+{{- end -}}
+{{- if $items -}}{{- $_ := set .object .field $items -}}{{- end -}}
+{{- end -}}
+
 {{/* Changes a pod's template in place: sets images and secrets, and the values of `.part` for the first container. */}}
 {{- define "shardclock.pod" -}}
 {{- $values := .root.Values -}}{{- $spec := .template.spec -}}{{- $metadata := .template.metadata -}}
@@ -66,9 +80,9 @@
 {{- range .env -}}
 {{- include "shardclock.literal" (dict "of" "env" "name" .name "value" .value "way" "set `valueFrom.secretKeyRef`") -}}
 {{- end -}}
-{{- with .env -}}{{- $_ := set $main "env" (concat (default list $main.env) .) -}}{{- end -}}
-{{- with .volumeMounts -}}{{- $_ := set $main "volumeMounts" (concat (default list $main.volumeMounts) .) -}}{{- end -}}
-{{- with .volumes -}}{{- $_ := set $spec "volumes" (concat (default list $spec.volumes) .) -}}{{- end -}}
+{{- include "shardclock.append" (dict "object" $main "field" "env" "key" "name" "more" .env) -}}
+{{- include "shardclock.append" (dict "object" $main "field" "volumeMounts" "key" "mountPath" "more" .volumeMounts) -}}
+{{- include "shardclock.append" (dict "object" $spec "field" "volumes" "key" "name" "more" .volumes) -}}
 {{- with .podLabels -}}{{- $_ := set $metadata "labels" (merge (deepCopy $metadata.labels) .) -}}{{- end -}}
 {{- with .podAnnotations -}}{{- $_ := set $metadata "annotations" (merge (default dict $metadata.annotations) .) -}}{{- end -}}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" -}}
