@@ -101,10 +101,10 @@ def following(
 ) -> Following:
     """Decide whether the current occurrence fires, and find the next occurrence.
 
-    fire_once: the current occurrence fires once, for all occurrences that are due by now. fire_all: the current
-    occurrence fires, and the next occurrence is the next grid point, even if it is already due. skip: all
-    occurrences that are late by more than MISSED_AFTER are skipped; if the current occurrence is not that
-    late, fire_once applies.
+    fire_once  the current occurrence fires once, for all occurrences that are due by now
+    fire_all   the current occurrence fires, and the next occurrence is the next grid point, even if it is already due
+    skip       all occurrences that are late by more than MISSED_AFTER are skipped; if the current occurrence is less
+               late, fire_once applies
 
     With `missed_before`, the moment of a resume, the policy is the resume's choice. The choice applies to all
     occurrences before `missed_before`, including the current occurrence: `fire_once` fires once for all of them, and
@@ -115,9 +115,8 @@ def following(
 
     shape:   the next occurrence is due strictly after now (fire_once), is at most MISSED_AFTER late (skip), or has any
              date (fire_all); its number is at most `last_number(repetitions, skipped)`
-    units:   `current.due_date` and `repetitions` come from the row: a user may have moved the due date off the grid,
-             and the numbers continue when a rule changes; `repetitions` is the number of the last occurrence; -1: no
-             end
+    units:   `current.due_date` and `repetitions` come from the row. A user may have moved the due date off the grid.
+             `repetitions` is the number of the last occurrence; -1: no end. The numbers continue when a rule changes
     """
     if missed == Missed.FIRE_ALL:
         return Following(fires=True, skipped=0, next=_within(repetitions, rule.next(current)))

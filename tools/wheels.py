@@ -1,8 +1,8 @@
 """Build the wheels of both distributions reproducibly into dist/: python -m tools.wheels.
 
-Each build uses a new copy of the sources, in which files have fixed modes, and the time of the last commit or
-SOURCE_DATE_EPOCH: the bytes of a wheel depend on the modes and times of its files, and setuptools also packs the folder
-`build` of an earlier build.
+The bytes of a wheel depend on the modes and times of its files, and setuptools also packs the folder `build` of an
+earlier build. Each build therefore uses a new copy of the sources. In this copy, the files have fixed modes, and the
+time of the last commit or SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations

@@ -71,8 +71,9 @@ class SlowestFiring:
 class DeliveryPlanner:
     """Choose the lanes and positions of the next claim, and the time of the next search.
 
-    shape:   `soon` ends the pause before a claim; `is_full`: a target has no free capacity; `is_idle`: the last search
-             found no delivery, and no delivery has arrived since the search
+    shape:   soon     ends the pause before a claim
+             is_full  a target has no free capacity
+             is_idle  the last search found no delivery, and no delivery has arrived since the search
     units:   now_s, began_s and ended_s are in seconds of the monotonic clock
     """
 

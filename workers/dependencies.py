@@ -23,10 +23,11 @@ def any_node_fits(needs: RunResources) -> bool:  # noqa: ARG001 - the interface
 class Dependencies:
     """The external dependencies of a worker, with the defaults of production; tests replace them.
 
-    shape:   without `send`, webhooks go over HTTP; `has_node` returns whether a node has the resources of a run, used
-             or free; at most `prefetch_max` runs of jobs start before a process is free; with `machine`, this worker
-             skips jobs that need GPUs or more resources than the machine has; `begin_runs` replaces the function that
-             starts runs of jobs
+    shape:   send          sends webhooks; None: webhooks go over HTTP
+             has_node      returns whether a node has the resources of a run, used or free
+             prefetch_max  at most this number of runs of jobs start before a process is free
+             machine       its resources: the worker skips jobs that need more, or GPUs; None: the worker skips no job
+             begin_runs    replaces the function that starts runs of jobs
     """
 
     clock: PostgresClock = field(default_factory=PostgresClock)

@@ -17,9 +17,10 @@ AROUND_MAX = 100  # The number of records before a moment, and the number of rec
 class TimerState:
     """One timer, pending or ended. `holder` is the holder that leases the timer or that has fired it.
 
-    shape:   `changed_at`: the last time at which a client changed the due date or paused the timer; None: no change, or
-             the timer has ended; `resume_at`: the end of the pause; None: the pause has no end, or the timer is not
-             paused; `missed`: the schedule's policy for missed occurrences; None: a plain timer, or the timer has ended
+    shape:   changed_at  the last time at which a client changed the due date or paused the timer; None: no change, or
+                         the timer has ended
+             resume_at   the end of the pause; None: the pause has no end, or the timer is not paused
+             missed      the schedule's policy for missed occurrences; None: a plain timer, or the timer has ended
     """
 
     timer_key: int

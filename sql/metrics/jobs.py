@@ -13,11 +13,13 @@ JOBS_MAX = 2_000  # more jobs are not measured, so that a measurement stays fast
 class JobMeasures:
     """The measurements of one job; the counts don't include the current run.
 
-    units:   next_start_s: the time until the job's next start, negative if the start is due; waiting_s: the time for
-             which the oldest due start has waited for the call of its function; start_lag_s: the delay of the last
-             start; last_run_s: the duration of the last run; since_success_s: the time since the job's last success, or
-             since its declaration; success_overdue_s: the time since the due date of the first start that should have
-             succeeded by now, also for a paused job
+    units:   next_start_s       the time until the job's next start, negative if the start is due
+             waiting_s          the time for which the oldest due start has waited for the call of its function
+             start_lag_s        the delay of the last start
+             last_run_s         the duration of the last run
+             since_success_s    the time since the job's last success, or since its declaration
+             success_overdue_s  the time since the due date of the first start that should have succeeded by now, also
+                                for a paused job
     """
 
     name: str

@@ -50,9 +50,9 @@ HISTORIES = "histories.toml"
 class ElementModel:
     """One model, and its expected behavior.
 
-    shape:   `moves` are pairs of a move and the history after the move, and empty if the model is `refused`; `result`
-             are the variables at the end of the first instance, None if the test does not check them; with `incident`,
-             the first instance has not ended
+    shape:   moves     pairs of a move and the history after the move; empty if the model is `refused`
+             result    the variables at the end of the first instance; None: the test does not check them
+             incident  the incident of the first instance, which has not ended
     """
 
     folder: str
