@@ -67,9 +67,10 @@ class StepBudget:
 class Advanced:
     """An instance that has processed signals, and the effects of these signals.
 
-    shape:   `signals` are the processed signals, in order; empty if an earlier step's continuation used up the limit.
-             `was` is the instance's version at the read, 0 for a new instance; `stale` counts signals without an
-             effect, `chars` counts the characters of values and of sent signals
+    shape:   signals  the processed signals, in order; empty if an earlier step's continuation used up the limit
+             was      the instance's version at the read; 0 for a new instance
+             stale    the number of signals without an effect
+             chars    the number of characters of values and of sent signals
     """
 
     owner: Owner

@@ -69,8 +69,10 @@ CALL_LIMITS = CallLimits()
 class StepBatch:
     """The results of one turn's signals, in memory.
 
-    shape:   `rows` has, by tenant, the number of rows to write; `full` has, by root instance, the reason why the family
-             (the root and its called instances) refused a start; `increases` has an entry for each instance
+    shape:   rows       the number of rows to write, by tenant
+             full       the reason why a family (a root instance and its called instances) refused a start, by root
+                        instance
+             increases  the tenant of each instance, and the increase of its usage
     """
 
     writes: Writes = field(default_factory=Writes)

@@ -34,9 +34,10 @@ Code = Callable[[Scope], FeelValue]
 class CompileScope:
     """The compiler's context at a node: the bound names, and the compile function for each type of node.
 
-    shape:   `free` collects the names that the text reads and does not bind; `mismatches` collects the calls with
-             arguments that fit no declaration. `later_names` are the keys of later entries in the context that is being
-             compiled; a function may read a later entry if the function is called after this entry
+    shape:   free         the names that the text reads and does not bind
+             mismatches   the calls with arguments that fit no declaration
+             later_names  the keys of later entries in the context that is being compiled; a function may read a later
+                          entry if the function is called after this entry
     """
 
     text: str

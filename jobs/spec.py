@@ -20,8 +20,9 @@ class InvalidJob(Refusal):
 class JobSpec:
     """A job's function, its rule and its policy.
 
-    shape:   `every_s` or `schedule` is set; a job with neither runs only on request. `config` is JSON text or None.
-             `config_outline` is the schema of the configurations that the function accepts, as JSON text; None: any
+    shape:   every_s, schedule  at most one of them is set; a job with neither runs only on request
+             config             JSON text or None
+             config_outline     the schema of the configurations that the function accepts, as JSON text; None: any
     """
 
     name: str

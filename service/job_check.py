@@ -29,10 +29,11 @@ LONG_FACTOR, LONG_S = 10.0, 5 * 60.0
 class JobCheck:
     """The result of a check of a job, with the measured facts.
 
-    shape:   `why_not` is a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None:
-             the job works
-    units:   `success_overdue_s`: the age of the oldest start that was due since the last success; `waiting_s`: the
-             time for which a due start has waited for the call of its function; None: no start waits
+    shape:   why_not  a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None: the job
+                      works
+    units:   success_overdue_s  the age of the oldest start that was due since the last success
+             waiting_s          the time for which a due start has waited for the call of its function; None: no start
+                                waits
     """
 
     name: str
@@ -99,8 +100,8 @@ class JobTrouble:
 class JobDelays:
     """The delayed jobs, by name.
 
-    units:   `late_s`: the age of the oldest start that was due since the last success, if the success is overdue;
-             `waiting_s`: the time for which a due start has waited for the call of its function
+    units:   late_s     the age of the oldest start that was due since the last success, if the success is overdue
+             waiting_s  the time for which a due start has waited for the call of its function
     """
 
     late_s: Mapping[str, float]

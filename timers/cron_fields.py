@@ -60,9 +60,10 @@ class YearDays(NamedTuple):
 class CronFields(NamedTuple):
     """A parsed cron text.
 
-    shape:   `seconds`, `minutes` and `hours` are ascending and not empty; `years` has one entry for each kind of year,
-             at index 2 × (weekday of 1 January) + (1 in a leap year); `fires_twice`: if the clock shows a local time
-             twice, the rule fires twice
+    shape:   seconds, minutes, hours  ascending, not empty
+             years                    one entry for each kind of year, at index 2 × (weekday of 1 January) + (1 in a
+                                      leap year)
+             fires_twice              whether the rule fires twice if the clock shows a local time twice
     """
 
     text: str

@@ -46,7 +46,7 @@ class Duration:
     def __str__(self) -> str:
         """Return the canonical ISO 8601 text; Postgres's `::interval` parses it to the same value.
 
-        shape:   weeks as days; hours may be more than 24; a decimal point and at most 6 decimals; zero is PT0S
+        shape:   a week is written as 7 days; hours may be more than 24; seconds have at most 6 decimals; zero is PT0S
         """
         return _written(self.months, self.days, self.elapsed)
 

@@ -29,8 +29,9 @@ class AppRefused(Exception):
 class App:
     """The modules of an app, and the handlers and jobs that they declare.
 
-    shape:   `modules` are names, separated by commas; Python also searches `directory` for these modules; `python` runs
-             the app's processes (None: the worker's Python)
+    shape:   modules    names, separated by commas
+             directory  Python also searches this directory for the modules
+             python     runs the app's processes; None: the worker's Python
     """
 
     modules: str

@@ -65,8 +65,9 @@ PHASES = tuple(Phase)
 class LoopState:
     """The progress of a multi-instance activity.
 
-    shape:   `outputs` has a value per item; `next` is the number of started items; `is_enough` is set when the
-             completion condition is true, and then no further item starts
+    shape:   outputs    a value per item
+             next       the number of started items
+             is_enough  set when the completion condition is true; then no further item starts
     """
 
     items: list[Json]

@@ -33,7 +33,8 @@ FunctionT = TypeVar("FunctionT", bound=Callable[[Any], Any])
 class Job:
     """A function that runs repeatedly, with its schedule; another process imports it by its `reference`.
 
-    shape:   `every_s` or `schedule` is given; a job without either runs only on request. `config` is JSON text or None
+    shape:   every_s, schedule  at most one of them is set; a job with neither runs only on request
+             config             JSON text or None
     """
 
     name: str

@@ -42,8 +42,9 @@ class RunReports:
 class Run(Generic[ConfigT_co]):
     """One run of a job.
 
-    shape:   `run_id` is unique for ever; `attempt` counts from 1, and is above 1 only after a failed attempt of the
-             same start; `scheduled_at` is the due date of this start, aware
+    shape:   run_id        unique for ever
+             attempt       counts from 1; above 1 only after a failed attempt of the same start
+             scheduled_at  the due date of this start, aware
     """
 
     job: str

@@ -23,8 +23,10 @@ class Timer(Generic[PayloadT_co]):
 
     A handler may get the same timer more than once, with the same `timer_key`, so the handler must be idempotent.
 
-    shape:   `timer_key` is unique for ever, also among the occurrences of a schedule; `occurrence` and `attempt` count
-             from 1; `schedule` is the rule's text, None without a rule; `due_date` and `fired_at` are aware
+    shape:   timer_key            unique for ever, also among the occurrences of a schedule
+             occurrence, attempt  count from 1
+             schedule             the rule's text; None: no rule
+             due_date, fired_at   aware
     """
 
     timer_key: int

@@ -15,8 +15,9 @@ SESSIONS_MAX = 100  # one key or person has at most this many sessions; a furthe
 class Person:
     """A person that an identity provider has identified.
 
-    shape:   `subject` identifies the person at the issuer; `name` is for display and may change; `groups` are the
-             person's groups at the sign-in, limited to the groups in the gateway's settings
+    shape:   subject  identifies the person at the issuer
+             name     only for display; it may change
+             groups   the person's groups at the sign-in, limited to the groups in the gateway's settings
     """
 
     issuer: str

@@ -17,8 +17,10 @@ STATES = (RUNNING, INTERRUPTED, DONE, CANCELED, FAILED)
 class NewOperation:
     """A new bulk change, and its caller.
 
-    shape:   `tenant_id` is None for all tenants; `filter` has a limited size and contains no secret; `change` has the
-             verb's parameters; a repeated call with the same `request_id` finds the operation
+    shape:   request_id  a repeated call with the same id finds the operation
+             tenant_id   None: all tenants
+             filter      has a limited size and contains no secret
+             change      the verb's parameters
     """
 
     request_id: UUID

@@ -92,9 +92,11 @@ async def complete_service_task(
 ) -> str:
     """Complete a service task; return COMPLETED, or another state if the caller has lost the task.
 
-    shape:   TAKEN: another caller has claimed the task; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or
-             RETRIED_BEFORE: an earlier call has ended this claim; CANCELED: the instance no longer waits for the task;
-             NOT_FOUND: the caller never claimed the task, or its record was deleted from the log
+    shape:   TAKEN       another caller has claimed the task
+             ..._BEFORE  an earlier call has ended this claim: COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or
+                         RETRIED_BEFORE
+             CANCELED    the instance no longer waits for the task
+             NOT_FOUND   the caller never claimed the task, or its record was deleted from the log
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored

@@ -69,8 +69,9 @@ class LaneCursor(NamedTuple):
 class LaneOrder:
     """The order in which an engine reads the tenants' lanes.
 
-    shape:   `ahead_s` has the tenants that have used more time than other tenants; the search of lanes begins after
-             `after_tenant`; each lane in `behind` is read after its cursor
+    shape:   ahead_s       the tenants that have used more time than other tenants
+             after_tenant  the search of lanes begins after this tenant
+             behind        the cursors of lanes; a lane with a cursor is read after its cursor
     units:   `ahead_s` in seconds of engine time
     """
 
@@ -85,8 +86,10 @@ ALL_LANES = LaneOrder()
 class Poll(NamedTuple):
     """The signals that one statement found.
 
-    shape:   tenants in `ahead_s` come last; for each tenant cancellations come first, then the soonest signals;
-             `next_tenant` is the `after_tenant` of the next search; `behind` has the cursors of lanes, by tenant
+    shape:   signals      the tenants in `ahead_s` come last; for each tenant cancellations come first, then the soonest
+                          signals
+             next_tenant  the `after_tenant` of the next search
+             behind       the cursors of lanes, by tenant
     """
 
     signals: list[DueSignal]

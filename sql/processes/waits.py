@@ -14,8 +14,9 @@ INSTANCES_READ_MAX = 2_000  # a statement takes 40 ms for this many instances wi
 class WaitingPlace:
     """The instances that wait at one element for one thing, and the longest of these waits.
 
-    shape:   `kind` and `name` as in waits_of_definition.sql; `since`, `instance_key` and `business_key` belong to the
-             longest wait; `instances_read` is the number of instances that the statement has read
+    shape:   kind, name                         as in waits_of_definition.sql
+             since, instance_key, business_key  those of the longest wait
+             instances_read                     the number of instances that the statement has read
     """
 
     node_id: str | None

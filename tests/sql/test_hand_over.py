@@ -22,7 +22,7 @@ async def _declared(dsn: str) -> None:
 
 
 def granting(places: int = 10, *workers: int, target: str = HANDLER, lease_s: float = 5.0) -> Grants:
-    """Return a grant of the same number of deliveries for one target from each worker."""
+    """Return the grants of some workers: each worker grants the same number of places for one target."""
     return Grants({worker: {target: places} for worker in workers or (WORKER,)}, lease_s)
 
 

@@ -128,7 +128,7 @@ async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeo
 
 
 async def test_after_any_error_of_a_process_no_delivery_remains_leased() -> None:
-    # The memory monitor's error is not of the class that Ray raises for an actor's death
+    # Ray's memory monitor raises another class of error than the death of an actor does
     def play(it: ClaimedDelivery) -> Outcome:
         if it.timer_key == 7:
             raise RuntimeError("killed by the memory monitor")

@@ -21,8 +21,9 @@ class Support(StrEnum):
 class SupportRule(NamedTuple):
     """The support for a name at some host elements.
 
-    shape:   a rule without `hosts` applies to every element. `values` are the accepted values; any other value is
-             refused. `reason` explains why a name is ignored; for a refused name, it is the end of the message
+    shape:   hosts   the elements to which the rule applies; empty: every element
+             values  the accepted values; any other value is refused
+             reason  why a name is ignored; for a refused name, the end of the message
     """
 
     support: Support

@@ -20,8 +20,9 @@ NOT_DONE, BAD_INPUT, NO_ANSWER, SCHEMA = 1, 2, 3, 4
 class RefusalCode:
     """One reason for a refusal; the name is stable, and programs compare it.
 
-    shape:   `general` is the name of the general code; `status` is 0 for a code that no gateway sends; `text` is the
-             message. `{name!r}` in the text shows the value of a field, and `{why}` inserts text without quotes
+    shape:   general  the name of the general code
+             status   0 for a code that no gateway sends
+             text     the message; `{name!r}` shows the value of a field, and `{why}` inserts text without quotes
     """
 
     name: str

@@ -16,8 +16,10 @@ MAY_BE_DONE = "the request may have been executed, so check before you repeat it
 class Problem:
     """The reason why a request was not done, or why its outcome is unknown.
 
-    shape:   `type` is stable; `status` is the HTTP status, and 0 without a response or over SQL; `detail` is one
-             sentence; `members` are the additional members of this type
+    shape:   type     stable
+             status   the HTTP status; 0 without a response or over SQL
+             detail   one sentence
+             members  the additional members of this type
     units:   `retry_after_s` is the shortest pause before a retry that the gateway requests, in seconds
     """
 
