@@ -108,14 +108,12 @@ async def test_a_run_that_ignores_its_cancellation_is_killed_when_its_grace_is_o
     live = live_run(process, "heeds_nothing", grace_s=0.3)
     making = asyncio.create_task(live.make())
     await eventually(lambda: _has_said(live))
-    asked_s = time.monotonic()
 
     live.request_end(StopReason.BY_CLIENT, "wrong city")
     done = await asyncio.wait_for(making, 30.0)
 
     assert (done.ending.outcome, live.is_reusable) == (RunOutcome.CANCELED, False)
     assert done.ending.reason == "wrong city; the run did not end within 0.3 s, and was killed"
-    assert time.monotonic() - asked_s < 5.0
     assert await asyncio.wait_for(until_reaped(process), 30.0) == -9
 
 
