@@ -58,7 +58,7 @@ class Repeat:
         return None if varies or self.end else self.period.average()
 
     def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
-        """Find the first occurrence: the start, or if it is past, the first grid point from `created` on.
+        """Find the first occurrence: the start, or the first grid point from `created` on if the start is in the past.
 
         Without a start, the first occurrence is a period after `created`.
         """

@@ -66,7 +66,9 @@ class WebhookBudget:
 
     @property
     def full_tenants(self) -> list[str]:
-        """List the tenants that have reached their limit; claims take nothing for their endpoints without a queue."""
+        """List the tenants that have reached their limit. Claims take no deliveries for an endpoint of these tenants if
+        the endpoint has no queue yet.
+        """
         return [tenant_id for tenant_id in self._by_tenant if not self.places(tenant_id, each_bytes=0)]
 
     def places(self, tenant_id: str, *, each_bytes: int) -> int:

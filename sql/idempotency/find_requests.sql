@@ -8,7 +8,7 @@
 --        fingerprint bytea, status integer
 --        body text: JSON
 --        a request without a stored response has no row
--- locks: nothing; it opens only the slots of today and yesterday
+-- locks: nothing; the function reads only the slots of today and yesterday
 -- index: idempotent_requests_pkey of these two slots, one probe of each slot for each request
 select f.number, f.fingerprint, f.status::integer as status, f.body::text as body
 from shardclock.find_requests(:tenants::text[], :keys::text[], coalesce(:now::timestamptz, clock_timestamp())) as f

@@ -11,8 +11,8 @@
 --        oldest_s double precision: the time since the first counted timer was due
 -- locks: nothing
 -- index: timers_by_slot, each slot from the start of its scan: first 10 slots; then, depending on the number of timers
---        in them, all 840 slots, 60 slots, or the same 10. So the statement reads at most about 170,000 rows; or, with
---        more than 7 million timers, one timer in 42
+--        in these slots, all 840 slots, 60 slots, or the same 10. So the statement reads at most about 170,000 rows.
+--        With more than 7 million timers it reads 1/42 of the timers
 with bound as materialized (
     select
         array(

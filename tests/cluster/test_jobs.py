@@ -75,8 +75,8 @@ if "shardclock_server.cluster.host" in sys.orig_argv:
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     place = tmp_path_factory.mktemp("jobs")
     (place / "recurring.py").write_text(APP)
-    # Ray does not check a declared GPU, so a machine without a GPU can declare one. Our own Ray reads no variable of
-    # the shell, so the host process sets the variable when it loads `ray`.
+    # Ray does not check a declared GPU, so a machine without a GPU can declare one. Our own Ray ignores the shell's
+    # variables, so the host process declares the GPU when it loads `ray`.
     (place / "sitecustomize.py").write_text(GPU)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring", PYTHONPATH=str(place))
     try:

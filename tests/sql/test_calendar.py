@@ -61,7 +61,7 @@ class Clocks:
         return same
 
     async def shown(self, hand: HolderClient, zone: str, moments: list[datetime]) -> list[datetime]:
-        """Read a local time by the session's own zone, because this setting never takes a name for an abbreviation."""
+        """Read a local time in the session's zone: Postgres never parses this setting as an abbreviation."""
         if zone != self.zone:
             await hand.value("select set_config('timezone', $1, false)", zone)
             self.zone = zone

@@ -14,7 +14,7 @@ from shardclock.http.requests import BulkQuery
 
 
 class AsyncBulk:
-    """A change of many timers after their count; `commit` changes the timers."""
+    """A change of many timers. The gateway has counted the timers, and `commit` changes them."""
 
     def __init__(self, sender: AsyncSender, path: str, body: dict[str, object], counted: TimersCounted) -> None:
         self._sender = sender

@@ -15,7 +15,7 @@ from shardclock.http.sync_sending import Sender
 
 
 class Bulk:
-    """A change of many timers after their count; `commit` changes the timers."""
+    """A change of many timers. The gateway has counted the timers, and `commit` changes them."""
 
     def __init__(self, sender: Sender, path: str, body: dict[str, object], counted: TimersCounted) -> None:
         self._sender = sender
