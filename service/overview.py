@@ -7,19 +7,22 @@ from functools import cached_property
 
 from shardclock_server.service.job_check import JobTrouble
 from shardclock_server.service.unserved import line_of
-from shardclock_server.service.wording import span_of
+from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
 from shardclock_server.sql.deliveries.dead_letters import TargetLetters, count_dead_letters_by_target
 from shardclock_server.sql.deliveries.failing import FailingHandler, find_failing_handlers
 from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
 from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
+from shardclock_server.sql.metrics.past import LATE_S, PastMinute
 from shardclock_server.sql.metrics.status import Status
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents
 from shardclock_server.sql.session import Session
 
 OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date.
 OVERDUE_S = 1.0  # A timer that has just become due is overdue until its shard's next poll.
+RECENT_MINUTES = 10  # A tenant's timers are on time if they have fired on time in the last minutes.
+LATE_SHARE_MAX = 0.01  # The objective is for 99 % of the firings.
 JUDGED_FIRINGS = 100  # With fewer firings than this, a single late firing would decide the 99th percentile.
 LETTERS_MAX = 1_000  # At most this many dead letters of one target are counted.
 TARGETS_MAX = 50
@@ -124,6 +127,25 @@ def judge_lag(status: Status) -> Punctuality:
         f" {status.lag_p99_lately_ms:.1f} ms"
     )
     return Punctuality(status.lag_p99_lately_ms <= OBJECTIVE_MS, f"{lag}; the objective is {OBJECTIVE_MS:.0f} ms")
+
+
+def judge_tenant(minutes: Sequence[PastMinute], *, overdue_s: float, is_held: bool) -> Punctuality:
+    """Judge whether a tenant's timers fire on time, by its oldest overdue timer and its firings of the last minutes."""
+    if is_held:
+        return Punctuality(False, "nothing fires until an operator releases the database; new timers are kept")
+    if overdue_s > OVERDUE_S:
+        return Punctuality(False, f"the oldest overdue timer waits for {span_of(overdue_s)}")
+    fired, late = sum(it.fired for it in minutes), sum(it.late for it in minutes)
+    if not fired:
+        return Punctuality(True, f"no timer is overdue, and no timer has fired in the last {RECENT_MINUTES} minutes")
+    about = "about " if any(it.estimated for it in minutes) else ""
+    firings = (
+        f"{about}{counted(fired, 'firing')} in the last {RECENT_MINUTES} minutes had a lag of more than {LATE_S:g} s"
+    )
+    if not late:
+        return Punctuality(True, f"none of {firings}")
+    latest = span_of(max(it.latest_s or 0.0 for it in minutes))
+    return Punctuality(late <= fired * LATE_SHARE_MAX, f"{about}{late:,} of {firings}, the latest by {latest}")
 
 
 async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) -> Coming:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shardclock_server.gateway.console.strip import BAR_PX, HEIGHT_PX, LOWEST_PX, height_of_lag
+from shardclock_server.service.overview import RECENT_MINUTES
 from shardclock_server.sql.metrics.past import PastMinute, count_past
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
@@ -50,15 +51,16 @@ class PastRow:
     @property
     def worst_ends_at(self) -> datetime | None:
         """The end of the worst minute."""
-        return None if self.worst is None else self.worst.began_at + MINUTE
+        return None if self.worst is None else self.worst.ends_at
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The rows of the last two hours."""
+    """The rows of the last two hours, and the numbers of the last minutes, the newest minute first."""
 
     began_at: datetime
     rows: Sequence[PastRow]
+    recent: Sequence[PastMinute]
     estimated: bool
     width: int = MINUTES * BAR_PX
     height: int = HEIGHT_PX
@@ -83,7 +85,9 @@ def past_of(minutes: Sequence[PastMinute], now: datetime) -> Past:
         _row(DELIVERIES, minutes, began_at),
         _row(DEAD_LETTERS, minutes, began_at),
     )
-    return Past(began_at, rows, any(it.estimated for it in minutes))
+    recent_from = began_at + (MINUTES - RECENT_MINUTES) * MINUTE
+    recent = [it for it in reversed(minutes) if it.began_at >= recent_from and it.fired]
+    return Past(began_at, rows, recent, any(it.estimated for it in minutes))
 
 
 def _row(kind: EventKind, minutes: Sequence[PastMinute], began_at: datetime) -> PastRow:

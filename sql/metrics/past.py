@@ -24,6 +24,11 @@ class PastMinute:
     died: int
     estimated: bool
 
+    @property
+    def ends_at(self) -> datetime:
+        """The end of the minute."""
+        return self.began_at + timedelta(minutes=1)
+
 
 async def count_past(
     session: Session,
