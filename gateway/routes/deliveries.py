@@ -42,6 +42,10 @@ from shardclock_server.sql.deliveries.find import DeliveryFilter, find_delivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
+LAST_REASON_LINE = (
+    "only deliveries with this first line of the last failure's reason; # stands for any number or identifier"
+)
+
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 
 
@@ -49,11 +53,18 @@ class RetryRequest(ManyRequest):
     """A filter of deliveries; a missing field excludes no delivery."""
 
     THINGS: ClassVar[str] = "deliveries"
-    FILTERS: ClassVar[tuple[str, ...]] = ("target", "failing")
+    FILTERS: ClassVar[tuple[str, ...]] = ("target", "failing", "reason_line")
 
     target: str | None = Field(None, examples=["webhook:billing"])
     failing: bool = Field(False, description="only deliveries with a failed attempt")
+    reason_line: str | None = Field(None, description=LAST_REASON_LINE, examples=["it answered 503"])
     limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX)
+
+    def filter_of(self, caller: Caller) -> DeliveryFilter:
+        """Return the filter of the caller's deliveries."""
+        return DeliveryFilter(
+            target=self.target, tenant_id=caller.tenant_id, failing=self.failing, reason_line=self.reason_line
+        )
 
 
 class DeliveriesQuery(BaseModel):
@@ -63,6 +74,7 @@ class DeliveriesQuery(BaseModel):
 
     target: str | None = Field(None, description="only deliveries to this target")
     failing: bool = Field(False, description="only deliveries with a failed attempt")
+    reason_line: str | None = Field(None, description=LAST_REASON_LINE)
     limit: int = Field(100, ge=1, le=LISTED_MAX)
     after: str | None = Field(None, description="the `next` of the previous page")
 
@@ -72,7 +84,9 @@ async def list_deliveries(
     gateway: CurrentGateway, caller: Reader, wanted: Annotated[DeliveriesQuery, Query()]
 ) -> Response:
     """List deliveries, in the order of target and due date."""
-    chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
+    chosen = DeliveryFilter(
+        target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing, reason_line=wanted.reason_line
+    )
     async with gateway.pool.session(caller.tenants) as session:
         page = await page_of(session, chosen, size=wanted.limit, page=place_of(wanted.after))
     return await listing(
@@ -97,10 +111,9 @@ async def retry_deliveries(
 async def retry_selected(request: Request, caller: Caller, asked: RetryRequest, *, dry_run: bool) -> BulkResult[int]:
     """Make the next attempts of the selected deliveries due now, or only count these deliveries."""
     asked.check()
-    wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with audited_transaction(request, caller.tenants) as session:
         by = actor_of(request, caller)
-        changed = await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run, by=by)
+        changed = await retry_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run, by=by)
         note_changed(request, len(changed.keys), changed.operation_id)
     return changed
 

@@ -76,13 +76,15 @@ class DeliveryCursor(NamedTuple):
 class DeliveryFilter:
     """A filter of deliveries; a field that is None or False filters nothing.
 
-    `failing` selects deliveries with a failed attempt, `delayed` deliveries with a next attempt that is not due yet.
+    `failing` selects deliveries with a failed attempt, `delayed` deliveries with a next attempt that is not due yet,
+    `reason_line` deliveries by the first line of the last failure's reason.
     """
 
     target: str | None = None
     tenant_id: str | None = None
     failing: bool = False
     delayed: bool = False
+    reason_line: str | None = None
 
 
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
@@ -110,6 +112,7 @@ async def find_deliveries(
         tenant_id=wanted.tenant_id,
         failing=wanted.failing,
         delayed=wanted.delayed,
+        reason_line=wanted.reason_line,
         after_target=after and after.target,
         after_tenant=after and after.tenant_id,
         after_at=after and after.next_attempt_at,

@@ -4,6 +4,7 @@
 --        :target text, :tenant_id text
 --        :failing boolean: only deliveries with a failed attempt
 --        :delayed boolean: only deliveries with a next attempt that is not due yet
+--        :reason_line text: only deliveries with this first line of the last failure's reason (reason_line.sql)
 --        the last row of the previous page, nulls for the first page:
 --        :after_target text, :after_tenant text, :after_at timestamptz, :after_key bigint, :limit bigint
 -- out:   timer_key bigint, target text, tenant_id text, name text
@@ -21,11 +22,13 @@
 select
     -- include: included/open_delivery.sql
     left(d.failures -> -1 ->> 'reason', 1000) as last_error
-from shardclock.deliveries d
+from (select f.*, coalesce(f.failures -> -1 ->> 'reason', '') as reason from shardclock.deliveries f) d
 where (:target::text is null or d.target = :target)
     and (:tenant_id::text is null or d.tenant_id = :tenant_id)
     and (not :failing::boolean or d.failed_attempts > 0)
     and (not :delayed::boolean or d.next_attempt_at > now())
+    and
+    -- include: included/has_reason_line.sql
     and (
         :after_key::bigint is null
         or (d.target, d.tenant_id, d.next_attempt_at, d.timer_key + 0)

@@ -1,4 +1,4 @@
--- True if the reason of the dead letter `d` has the given first line, or if no line is given.
+-- True if the reason of the dead letter or delivery `d` has the given first line, or if no line is given.
 (
     :reason_line::text is null
     or (

@@ -1,5 +1,5 @@
--- The first line of a dead letter's reason, without the number of the last attempt and with `#` for each identifier:
--- dead letters that differ only in identifiers belong to one group. There are three kinds of identifiers: a number of
+-- The first line of a failure's reason, without the number of the last attempt and with `#` for each identifier: reasons
+-- that differ only in identifiers belong to one group. There are three kinds of identifiers: a number of
 -- at least four digits; a word of at least eight characters with at least two digits; a word with a lower-case letter,
 -- `_` or `-`, and digits at its end, such as customer_7. A status code such as HTTP-503 is no identifier. A second
 -- replacement changes nothing, so a filter can have the line of a group.

@@ -56,7 +56,7 @@ async def test_a_request_without_a_filter_changes_nothing_unless_it_has_the_para
     for path, meant in (
         ("dead-letters/discard", "select any dead letters; give target, died_before or reason_line"),
         ("dead-letters/redrive", "select any dead letters; give target, died_before or reason_line"),
-        ("deliveries/retry", "select any deliveries; give target or failing"),
+        ("deliveries/retry", "select any deliveries; give target, failing or reason_line"),
     ):
         sentence = f'the request does not {meant}, or "every": true for all'
         for query_text, body in (("", None), ("", {"limit": 7}), ("?dry_run=true", {})):

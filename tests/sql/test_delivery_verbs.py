@@ -319,11 +319,11 @@ async def test_pages_have_each_delivery_once_even_if_due_dates_are_equal(dsn: st
     assert len({it.timer_key for it in seen}) == len(seen) == 24
 
 
-FEW = ["null", "null", "false", "false", "null", "null", "null", "null", "20"]
+FEW = ["null", "null", "false", "false", "null", "null", "null", "null", "null", "20"]
 PLANS = {
     "all": (FEW, "deliveries_by_lane"),
     "target": ([f"'{OTHER}'", *FEW[1:]], "deliveries_by_lane"),
-    "page": ([*FEW[:4], f"'{HANDLER}'", "'acme'", "now() + interval '1 h'", "9", "20"], "deliveries_by_lane"),
+    "page": ([*FEW[:5], f"'{HANDLER}'", "'acme'", "now() + interval '1 h'", "9", "20"], "deliveries_by_lane"),
     "failing": ([*FEW[:2], "true", *FEW[3:]], "deliveries_failing"),
     "delayed": ([f"'{HANDLER}'", "'acme'", "false", "true", *FEW[4:]], "deliveries_by_lane"),
 }

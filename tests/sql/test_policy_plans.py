@@ -83,7 +83,7 @@ INCIDENTS: dict[str, Any] = dict.fromkeys(("process_id", "version", "containing"
     "only_stopped": False, "tenant_id": BIG, "page_size": PAGE,
 }  # fmt: skip
 DELIVERIES: dict[str, Any] = dict.fromkeys(("after_target", "after_tenant", "after_at", "after_key")) | {
-    "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "limit": PAGE,
+    "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "reason_line": None, "limit": PAGE,
 }  # fmt: skip
 ONE_NEW: dict[str, Any] = {name: [None] for name in statement("schedule_timers").parameters} | {
     "timer_keys": [90_000], "delays": ["1 hour"], "repetitions": [1], "tenant_ids": [BIG], "names": ["new"],

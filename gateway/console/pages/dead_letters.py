@@ -16,7 +16,7 @@ from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.fields import Moment
 from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.pages.deliveries import targets_of
-from shardclock_server.gateway.console.pages.excerpts import attempts_of, first_line, json_of
+from shardclock_server.gateway.console.pages.excerpts import REASON_LINKED_CHARS, attempts_of, first_line, json_of
 from shardclock_server.gateway.console.pages.listing import list_values
 from shardclock_server.gateway.console.pages.operations import begun
 from shardclock_server.gateway.console.shell import page
@@ -53,7 +53,6 @@ from shardclock_server.timers.refusal import Refusal
 # With this number of rows in both tables, the page has less than 20 KiB.
 GROUPS_SHOWN, LETTERS = 10, 25
 PAGE_LETTERS = 1_000  # One transaction changes at most this many dead letters.
-REASON_LINKED_CHARS = 1_000  # A longer reason would make a URL that some proxies refuse.
 
 router = page_router()
 

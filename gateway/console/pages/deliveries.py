@@ -11,7 +11,7 @@ from shardclock_server.gateway.console.access import Manager, Viewer
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, filter_of, form_of
-from shardclock_server.gateway.console.pages.excerpts import attempts_of, first_line
+from shardclock_server.gateway.console.pages.excerpts import REASON_LINKED_CHARS, attempts_of, first_line
 from shardclock_server.gateway.console.pages.listing import ROWS, list_values
 from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
@@ -42,16 +42,19 @@ class DeliveriesFilter(BaseModel):
 
     target: str | None = None
     failing: bool = False
+    reason_line: str | None = None
     after: str | None = None
 
     def filter_of(self, caller: Caller) -> DeliveryFilter:
         """Return the filter of the caller's deliveries."""
-        return DeliveryFilter(target=self.target, tenant_id=caller.tenant_id, failing=self.failing)
+        return DeliveryFilter(
+            target=self.target, tenant_id=caller.tenant_id, failing=self.failing, reason_line=self.reason_line
+        )
 
 
 @router.get("/deliveries")
 async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List pending deliveries; the first page of the failing deliveries also groups them by reason."""
+    """List pending deliveries; the first page of the failing deliveries of all reasons also groups them by reason."""
     asked = filter_of(request, DeliveriesFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)
@@ -59,7 +62,7 @@ async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Vie
         if asked.error is None:
             found = await page_of(session, asked.model.filter_of(caller), size=ROWS, page=asked.model.after)
         groups: list[FailingGroup] = []
-        if found.deliveries and asked.model.failing and not asked.model.after:
+        if found.deliveries and asked.model.failing and not asked.model.after and asked.model.reason_line is None:
             groups = await group_failing_deliveries(session, caller.tenant_id, target=asked.model.target)
         target = asked.model.target if asked.error is None and not asked.model.after else None
         past = None
@@ -75,6 +78,7 @@ async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Vie
         is_operator=caller.is_operator,
         past=past,
         groups=groups,
+        linked_max=REASON_LINKED_CHARS,
         deliveries=[(it, first_line(it.last_error)) for it in found.deliveries],
         **list_values(request, "/deliveries", asked, found.next),
     )
@@ -107,7 +111,13 @@ async def retry_deliveries(request: Request, caller: Manager) -> Response:
     to = "/deliveries/retry" if changed.more else "/deliveries"
     return done(
         request,
-        url_of(request, to, target=asked.target, failing="true" if asked.failing else None),
+        url_of(
+            request,
+            to,
+            target=asked.target,
+            failing="true" if asked.failing else None,
+            reason_line=asked.reason_line,
+        ),
         changed.sentence,
     )
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 EXCERPT_CHARS = 8_000
 REASON_CHARS = 300
+REASON_LINKED_CHARS = 1_000  # A longer reason would make a URL that some proxies refuse.
 ATTEMPTS = 20
 
 
