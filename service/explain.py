@@ -135,7 +135,7 @@ def _rate(timeline: Timeline, timer: TimerState) -> str:
         return "which has no limit"
     if timeline.ramp.per_s == 0:
         return "which is 0 and delays all these timers"
-    return f"which fires {timeline.ramp.per_s:,} timers a second{_share(timer)}"
+    return f"which fires {counted(timeline.ramp.per_s, 'timer')} a second{_share(timer)}"
 
 
 def _share(timer: TimerState) -> str:

@@ -46,6 +46,11 @@ class ShownTenant:
     endpoints: int
     counts: Mapping[str, int]  # the usage of each resource in `COUNTED`, counted up to a million
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the tenant has limits of its own, or rows that count as usage."""
+        return bool(self.own or self.pending.timers or self.endpoints or any(self.counts.values()))
+
 
 class ChangedLimits(NamedTuple):
     """A tenant's limits after a change, and the list of the changes for the audit."""

@@ -18,6 +18,7 @@ from shardclock_server.service.bulk_run import BulkRun
 from shardclock_server.service.operation_verbs import OF_TIMERS
 from shardclock_server.service.operations import OperationPage, find_operation, page_of
 from shardclock_server.service.unchanged import describe_unchanged
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.operations.operations import INTERRUPTED, RUNNING, STATES
 from shardclock_server.timers.refusal import Refusal
 
@@ -88,7 +89,8 @@ async def cancel_operation(request: Request, operation_id: Key, caller: BulkChan
     """End an operation after its current page."""
     await form_of(request, NoFields)
     ended = await cancel_own(request, caller, operation_id)
-    sentence = f"operation {operation_id} is CANCELED: {ended.changed:,} of {ended.matched:,} rows were changed"
+    matched = f"{counted(ended.matched, 'row')} {'was' if ended.matched == 1 else 'were'}"
+    sentence = f"operation {operation_id} is CANCELED: {ended.changed:,} of {matched} changed"
     return done(request, url_of(request, "/operations/{}", operation_id), sentence)
 
 
