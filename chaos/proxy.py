@@ -1,8 +1,8 @@
 """A TCP proxy between the cluster and Postgres, which can reset, hold and delay connections, and can drop one reply.
 
 The proxy reads the frames of Postgres's protocol in both directions. A fault can therefore happen at an exact moment,
-for example before a claim is sent, before its answer arrives, or during the transaction of a firing. A signal to a
-process alone can't be sent at an exact moment.
+for example before a claim is sent, before its answer arrives, or during the transaction of a firing. Without the proxy,
+a run could send a process a signal only at an inexact moment.
 """
 
 from __future__ import annotations

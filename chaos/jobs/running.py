@@ -21,8 +21,8 @@ WARM_S = 60.0  # The time limit for the first run of each job, which includes th
 QUIET_S = 90.0  # The time without faults at the end, in which each job must run at its interval again.
 ENDED_S = 60.0  # The time limit for the end of the last runs after all jobs are disabled.
 FILE = "runs.ndjson"  # Written by `app`.
-# For each job: the time of a run plus the pause after the run. A job with a period adds the period; a replaced job adds
-# the grace period.
+# For each job: the duration of a run plus the pause after the run. The value of a job with a period includes the
+# period; the value of a replaced job includes the grace period.
 TAKES_S = {
     "quick": 0.6, "second": 2.0, "plain": 2.2, "long": 13.0, "fails": 1.2, "grid": 2.5, "queues": 3.5, "replaces": 6.0,
 }  # fmt: skip

@@ -158,8 +158,8 @@ async def live_through(dsn: str, days_ago: int) -> None:
 class HolderClient:
     """One connection that a test controls statement by statement, with transactions that stay open.
 
-    The connection has the rights of the given role; without a role the rights of a shard with a holder, else of a
-    scheduler.
+    The connection has the rights of the given role. Without a role, a connection with a holder has the rights of a
+    shard, and a connection without a holder has the rights of a scheduler.
     """
 
     dsn: str
