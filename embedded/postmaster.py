@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
+import secrets
 import shlex
 import shutil
 import stat
@@ -153,8 +154,10 @@ class Postmaster:
 
     def _make_data(self) -> None:
         # The directory gets its final name last, so an interrupted initdb leaves no incomplete data under this name.
-        fresh = self.data_dir / "pgdata.new"
-        shutil.rmtree(fresh, ignore_errors=True)
+        # Each initdb has a directory of its own: the initdb of a killed process continues for a moment.
+        for left in self.data_dir.glob("pgdata.new*"):
+            shutil.rmtree(left, ignore_errors=True)
+        fresh = self.data_dir / f"pgdata.new-{secrets.token_hex(4)}"
         make_private(fresh)
         if self.user is not None:
             shutil.chown(fresh, self.user, self.user)

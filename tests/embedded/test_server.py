@@ -148,6 +148,31 @@ def test_a_killed_process_is_not_counted(data_dir: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_initdb_that_outlives_its_killed_process_does_not_remove_the_data_of_the_next_process(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, left = Postmaster._command, list[str]()
+
+    def create(it: Postmaster, program: Path, *arguments: str) -> str | None:
+        if program.name != "initdb":
+            return command(it, program, *arguments)
+        left.append(arguments[-1].removeprefix("--pgdata="))
+        if len(left) == 1:
+            raise KeyboardInterrupt
+        error = command(it, program, *arguments)
+        shutil.rmtree(left[0], ignore_errors=True)  # an initdb that fails removes its directory
+        return error
+
+    monkeypatch.setattr(Postmaster, "_command", create)
+    with pytest.raises(KeyboardInterrupt):
+        EmbeddedPostgres.start(data_dir)
+
+    EmbeddedPostgres.start(data_dir).close()
+
+    assert list(data_dir.glob("pgdata?*")) == []
+
+
+@pytest.mark.slow
 def test_two_uses_in_one_process_count_as_two(data_dir: Path) -> None:
     first = EmbeddedPostgres.start(data_dir)
     second = EmbeddedPostgres.start(data_dir)
