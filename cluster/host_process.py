@@ -129,7 +129,8 @@ class HostProcess:
 
 def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
     """Start a host of local keepers; the host waits for its order."""
-    return HostProcess(LOCAL_HOST, environment_with({}), logs=logs)
+    # A frozen fork server does not notice the end of its host. The keepers have their own process groups.
+    return HostProcess(LOCAL_HOST, environment_with({}), logs=logs, with_group=True)
 
 
 def start_local_host_ahead() -> None:

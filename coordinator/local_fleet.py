@@ -8,16 +8,21 @@ drain. If the process at one end dies, the process at the other end reads the en
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+
+import structlog
 
 from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperHandle, new_name
 from shardclock_server.coordinator.lost_holders import DIED
 from shardclock_server.sql.cluster.holders import LOCAL_NODE
 
 ANSWER_S = 5.0  # A fork takes milliseconds, but the first fork waits for the fork server's imports.
+IMPORTS_S = 30.0  # The imports of a fork server take a second, and longer on a busy machine.
 END_S = 2.0  # A killed process exits immediately, unless the kernel waits for a disk.
 DRAIN = "drain"
 
@@ -82,7 +87,7 @@ class LocalKeeper:
 class LocalFleet:
     """The keepers of one role on this machine.
 
-    Only the coordinator that started the keepers' processes can find them.
+    All fleets share one fork server. Only the coordinator that started the keepers' processes can find them.
     """
 
     kind = LOCAL
@@ -91,6 +96,8 @@ class LocalFleet:
         self.role = role
         self._main = main
         self._context = context
+        self._has_answered = False
+        self._silent_since_s: float | None = None
 
     async def nodes(self) -> list[str]:
         """Name this machine."""
@@ -114,10 +121,30 @@ class LocalFleet:
                 await asyncio.to_thread(process.start)
         except (TimeoutError, OSError, EOFError) as error:
             ours.close()
+            if type(error) is TimeoutError:
+                self._end_frozen_fork_server()
             raise FleetUnavailable(f"no process for {name}: {type(error).__name__}: {error}") from error
         finally:
             theirs.close()
+        self._has_answered, self._silent_since_s = True, None
         return name, LocalKeeper(process, ours)
+
+    def _end_frozen_fork_server(self) -> None:
+        """Kill the fork server if it does not answer any more; the next `spawn` starts another, and keepers continue.
+
+        A fork server that has not answered yet may still import its modules, so it gets more time.
+        """
+        now_s = time.monotonic()
+        self._silent_since_s = self._silent_since_s or now_s
+        if self._has_answered or now_s - self._silent_since_s >= IMPORTS_S:
+            structlog.get_logger().warning("the fork server does not answer, and is killed")
+            os.kill(_fork_server(), signal.SIGKILL)
+            self._has_answered, self._silent_since_s = False, None
 
     async def ask_for_nodes(self, shards: int) -> None:
         """Do nothing, because a local fleet has one machine."""
+
+
+def _fork_server() -> int:
+    pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]  # noqa: SLF001 - multiprocessing has no name for it; tests/coordinator/test_local_fleet.py checks it
+    return pid

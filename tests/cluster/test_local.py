@@ -80,6 +80,17 @@ def test_firing_continues_while_a_killed_host_is_started_again(lasting: LocalClu
     assert "had died and is started again in 0 s" in lasting.said
 
 
+def test_a_killed_host_leaves_no_frozen_fork_server_and_its_keepers_continue(lasting: LocalCluster) -> None:
+    shards, host = lasting.shards(2), lasting.host()
+    (fork_server,) = [it for it in lasting.processes(FORK_SERVER) if it.ppid() == host.pid]
+    fork_server.suspend()
+    kill(host.pid)
+
+    until(lambda: not lives(fork_server.pid), "the fork server to end")
+    until(lambda: {it.holder for it in lasting.shards(2)}.isdisjoint(it.holder for it in shards), "other shards")
+    assert [lasting.why_ended(it.holder) for it in shards] == ["dead", "dead"]
+
+
 def test_a_local_cluster_shows_its_mode_scales_fires_and_releases_all_claims_at_a_stop(lasting: LocalCluster) -> None:
     def scale(to: int) -> None:
         assert run("scale", to, environment=lasting.environment | {"SHARDCLOCK_DSN": lasting.operator_dsn}).code == 0
