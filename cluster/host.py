@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,8 +99,7 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
         lost = watch.lost()
         if lost:
             _give_up(lost, temp_dir, say)
-    with suppress(OSError):  # `up` was killed
-        say(ENDING, "")
+    say(ENDING, "")
     if not _is_set(KEEP_RUNNING):
         _stop_coordinator(coordinator, is_orphan=stop.is_orphan)
     ray.shutdown()
@@ -110,8 +108,7 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
     """Exit immediately: an orderly exit would wait a minute for a Ray server that has ended."""
-    with suppress(OSError):  # `up` was killed.
-        say(ENDING, "")  # ENDING comes first, because it makes the local keepers take the lead.
+    say(ENDING, "")  # ENDING comes first, because it makes the local keepers take the lead.
     structlog.get_logger().error("lost Ray", why=lost)
     shutil.rmtree(temp_dir, ignore_errors=True)
     os._exit(1)

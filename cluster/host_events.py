@@ -2,11 +2,14 @@
 
 import json
 import os
+import select
 from collections.abc import Callable
+from contextlib import suppress
 
 READY, WAITING, FAILED = "ready", "waiting", "failed"  # The reason of READY names the node of Ray's host.
 ENDING = "ending"  # A host is releasing all claims.
 TOLD = "told"  # The reason of TOLD is a message for the user.
+ALIVE = "alive"  # A host of local keepers is not frozen.
 # The lines that `up` sends to a host. If the input ends without the line STOP, `up` was killed.
 # LOST: the host of Ray has ended, or is about to end. FOUND: the host of Ray is ready on a node; the line names the
 # node. STOP: release all claims.
@@ -23,13 +26,16 @@ def found(node_id: str) -> bytes:
 def take_stdout() -> Say:
     """Reserve standard output for events to `up`; return the function that sends an event.
 
-    All other output of this process goes to standard error, because `up` reads standard output as events.
+    All other output of this process goes to standard error, because `up` reads standard output as events. An event is
+    lost if `up` was killed, or does not read because it is stopped: the host must not fail or wait.
     """
-    parent = os.fdopen(os.dup(1), "w")
+    parent = os.dup(1)
     os.dup2(2, 1)
 
     def say(event: str, why: str) -> None:
-        parent.write(json.dumps({"event": event, "why": why}) + "\n")
-        parent.flush()
+        line = json.dumps({"event": event, "why": why}).encode() + b"\n"
+        if select.select([], [parent], [], 0)[1]:
+            with suppress(BrokenPipeError):
+                os.write(parent, line)
 
     return say

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from shardclock.backoff import Backoff
-from shardclock_server.cluster.host_events import ENDING, READY, TOLD, WAITING
+from shardclock_server.cluster.host_events import ALIVE, ENDING, READY, TOLD, WAITING
 from shardclock_server.cluster.host_process import HostProcess
 from shardclock_server.cluster.hosts import Hosts
 from shardclock_server.cluster.restarts import Restarts
@@ -12,6 +12,8 @@ from shardclock_server.cluster.restarts import Restarts
 # The time within which a restarted host must be ready; otherwise the host is killed and started again. After each kill,
 # the next host gets more time, because the machine may be too busy.
 PATIENCE = Backoff(30.0, 240.0)
+# A host that sends ALIVE every two seconds, and then is silent for this time, is frozen.
+SILENT_S = 15.0
 PAUSES = Backoff(1.0, 10.0)  # The pauses before the restarts of a host that dies repeatedly.
 
 STOP_S = 30.0
@@ -32,6 +34,7 @@ class KeptHost:
         self.starts = self.losses = 0
         self.is_ready = False
         self.why_not = self._ready_on = ""
+        self._alive_at_s: float | None = None
         self._hosts = hosts
         self._tell = tell
         self._process: HostProcess | None = None
@@ -54,16 +57,19 @@ class KeptHost:
 
     def start(self) -> None:
         """Start a process."""
-        self.is_ready, self.why_not, self._ready_on = False, "", ""
+        self.is_ready, self.why_not, self._ready_on, self._alive_at_s = False, "", "", None
         self._restarts.begin()
         self._process = self._hosts.start()
         self.starts += 1
 
     def tend(self) -> None:
-        """Restart the process if it has died; call this method regularly."""
+        """Restart the process if it has died or is frozen; call this method regularly."""
         reason = f"{self.name} had died and"
         if self._process is not None and not self.hear(0) and self._is_stuck:
             reason = f"{self.name} was not ready within {self._patience_s:.0f} s: it is killed and"
+            self._process.kill()
+        elif self._process is not None and self._is_silent and not self._process.has_ended:
+            reason = f"{self.name} was silent for {SILENT_S:.0f} s: it is killed and"
             self._process.kill()
         elif self.why_not:
             reason = f"{self.why_not}; it"
@@ -112,6 +118,9 @@ class KeptHost:
         if event == ENDING:
             self._ready_on = ""
             return
+        if event == ALIVE:
+            self._alive_at_s = time.monotonic()
+            return
         self.why_not = why
         if event == WAITING:
             self._tell(f"{why}; waiting")
@@ -120,6 +129,10 @@ class KeptHost:
     def _is_stuck(self) -> bool:
         """Return whether the process hangs. It hangs, for example, if one of Ray's processes dies while Ray starts."""
         return not self.is_ready and time.monotonic() - self._restarts.started_at_s > self._patience_s
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._alive_at_s is not None and time.monotonic() - self._alive_at_s > SILENT_S
 
     @property
     def _patience_s(self) -> float:

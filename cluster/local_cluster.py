@@ -14,7 +14,7 @@ import structlog
 import uvloop
 
 from shardclock_server.cluster import logs
-from shardclock_server.cluster.host_events import FOUND, LOST, READY, STOP, TOLD, Say
+from shardclock_server.cluster.host_events import ALIVE, FOUND, LOST, READY, STOP, TOLD, Say
 from shardclock_server.cluster.local_keepers import KeeperConfig, mains
 from shardclock_server.cluster.local_order import LocalOrder
 from shardclock_server.cluster.node import dsn_of_node
@@ -24,7 +24,7 @@ from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
 SETTLED_S = 2.0  # The gateway and the exporter start when the first keepers have registered, or after this time.
-STUCK_S = 2.0  # The time between two checks whether shards start.
+STUCK_S = 2.0  # The time between two checks whether shards start, and between two events ALIVE.
 
 
 def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines: Iterator[bytes]) -> int:
@@ -52,7 +52,7 @@ def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines
         with suppress(TimeoutError):
             await asyncio.wait_for(reconciler.settled.wait(), SETTLED_S)
         say(READY, "")
-        return await _until_ended(reconciler, work)
+        return await _until_ended(reconciler, work, say)
 
     with (
         _held(settings) if order.is_embedded else nullcontext(),
@@ -61,11 +61,13 @@ def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines
         return runner.run(run())
 
 
-async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> int:
+async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]", say: Say) -> int:
+    say(ALIVE, "")
     while not (await asyncio.wait([work], timeout=STUCK_S))[0]:
         if reconciler.is_stuck:
             structlog.get_logger().error("no shard starts: the host ends, and is started again")
             return 1
+        say(ALIVE, "")
     work.result()
     return 0
 

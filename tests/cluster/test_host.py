@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from shardclock_server.cluster.host_events import ENDING
 from tests.support.factories import BOUND_S
 
@@ -29,9 +31,31 @@ def test_output_of_other_code_in_the_hosts_process_is_not_read_as_an_event() -> 
     assert "one of a child" in done.stderr
 
 
+TALKATIVE = """
+from shardclock_server.cluster import host_events
+say = host_events.take_stdout()
+for _ in range(10_000):
+    say(host_events.WAITING, "")
+"""
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_host_continues_if_up_was_killed_or_is_stopped_and_reads_no_events(*, is_killed: bool) -> None:
+    with subprocess.Popen([sys.executable, "-c", TALKATIVE], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        if is_killed:
+            host.stdout.close()
+        try:
+            assert host.wait(BOUND_S) == 0
+        finally:
+            host.kill()
+
+
 LOSES_RAY = """
 import shutil, sys
 from pathlib import Path
+
+import pytest
 from shardclock_server.cluster import host, host_events
 say = host_events.take_stdout()
 shutil.rmtree = lambda path, **_: say("removed", str(path))

@@ -155,6 +155,16 @@ def test_up_starts_another_host_if_two_hosts_are_killed_during_its_start(place: 
         up.end()
 
 
+@pytest.mark.exhaustive  # `up` waits a quarter of a minute for a sign of life
+def test_a_frozen_host_is_replaced_and_its_keepers_continue_until_then(up: LocalCluster) -> None:
+    before, host = up.shards(2), up.host()
+    host.suspend()
+
+    until(lambda: not lives(host.pid), "the frozen host to end")
+    until(lambda: {it.holder for it in up.shards(2)}.isdisjoint(it.holder for it in before), "new shards")
+    assert "was silent for 15 s: it is killed and is started again in 0 s" in up.said
+
+
 def test_keepers_wait_for_the_next_host_for_longer_than_it_may_take() -> None:
     assert PAUSES.max_s + HOST_START_S < ORPHAN_S
 

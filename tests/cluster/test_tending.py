@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import pytest
 
 from chaos.clusters import STOOD_BY_S
-from shardclock.backoff import Backoff
 from shardclock_server.cluster import kept_host, restarts
 from shardclock_server.cluster.database import Database
-from shardclock_server.cluster.host_events import LOST, STOP, found
+from shardclock_server.cluster.host_events import ALIVE, LOST, READY, STOP, found
 from shardclock_server.cluster.hosts import Hosts
-from shardclock_server.cluster.kept_host import KeptHost
+from shardclock_server.cluster.kept_host import SILENT_S, KeptHost
 from shardclock_server.cluster.local_cluster import _obey
-from shardclock_server.cluster.restarts import STEADY_S, Restarts
 from shardclock_server.cluster.running import RunningCluster
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.coordinator.reconciler import Reconciler
@@ -154,6 +152,38 @@ def test_a_host_that_is_never_ready_is_killed_and_later_hosts_get_more_time(
     lived_s = [host.killed_s - host.started_s for host in hosts.started if host.killed_s is not None]
     assert lived_s == [31.0, 31.0, 61.0, 121.0, 241.0, 241.0, 241.0]
     assert (kept.starts, kept.losses) == (8, 7)
+
+
+@dataclass
+class FreezingHost(SilentHost):
+    """A host process that is ready, sends its events, and then is silent."""
+
+    said: tuple[str, ...] = (READY, ALIVE)
+
+    def events(self, _: float) -> Iterator[dict[str, str]]:
+        for event in self.said[:1]:
+            self.said = self.said[1:]
+            yield {"event": event, "why": ""}
+
+
+@pytest.mark.parametrize(("said", "is_killed"), [((READY, ALIVE), True), ((READY,), False)])
+def test_a_host_that_has_sent_signs_of_life_and_is_frozen_is_killed(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, said: tuple[str, ...], is_killed: bool
+) -> None:
+    monkeypatch.setattr(kept_host, "time", clock)
+    host, told = FreezingHost(clock, clock.now_s, said=said), list[str]()
+    hosts = SilentHosts(clock)
+    kept = KeptHost(cast("Hosts", hosts), tell=told.append)
+    monkeypatch.setattr(hosts, "start", lambda: host)
+    kept.start()
+    kept.hear(0)
+    begin_s = clock.now_s
+    while not host.has_ended and clock.now_s < begin_s + 2 * SILENT_S:
+        kept.tend()
+        clock.now_s += 1.0
+
+    assert host.has_ended == is_killed
+    assert told == [f"Ray was silent for {SILENT_S:.0f} s: it is killed and is started again in 0 s"] * is_killed
 
 
 class Lines:
@@ -329,45 +359,3 @@ async def test_the_coordinator_of_local_keepers_handles_the_lines_in_their_order
 
     await asyncio.wait_for(acts.has_ended.wait(), 10)
     assert acts.calls == ["lead", "lead until n1 is ready", "stop", "end as an orphan"]
-
-
-@pytest.fixture
-def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return a clock that only the test moves."""
-    now_s = 0.0
-
-    def advance(seconds: float) -> None:
-        nonlocal now_s
-        now_s += seconds
-
-    monkeypatch.setattr("shardclock_server.cluster.restarts.time.monotonic", lambda: now_s)
-    return advance
-
-
-def test_a_process_that_lived_for_a_while_is_restarted_immediately_and_others_after_growing_pauses(
-    wait: Callable[[float], None],
-) -> None:
-    restarts = Restarts(Backoff(1.0, 10.0))
-    pauses_s = []
-    for lived_s in (STEADY_S + 1, 1.0, 1.0, 1.0, STEADY_S + 1):
-        restarts.begin()
-        wait(lived_s)
-        pauses_s.append(restarts.fail())
-        assert restarts.is_due == (pauses_s[-1] == 0)
-        wait(pauses_s[-1])
-        assert restarts.is_due
-
-    assert pauses_s == [0.0, 1.0, 2.0, 4.0, 0.0]
-
-
-def test_a_process_with_a_required_rest_is_restarted_after_the_rest_or_a_longer_pause(
-    wait: Callable[[float], None],
-) -> None:
-    restarts = Restarts(Backoff(1.0, 10.0), least_s=1.5)
-    pauses_s = []
-    for lived_s in (STEADY_S + 1, 1.0, 1.0):
-        restarts.begin()
-        wait(lived_s)
-        pauses_s.append(restarts.fail())
-
-    assert pauses_s == [1.5, 1.5, 2.0]
