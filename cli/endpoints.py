@@ -200,6 +200,7 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
     async def do(session: Session) -> int:
         endpoint = await use_cases.find_open(session, key, rules=rules)
         tried = await use_cases.send_test(endpoint, key, rules=rules)
+        await use_cases.keep_test(session, tried)
         ms = round(tried.duration_s * 1000)
         shown = {"delivered": tried.delivered, "ms": ms, "answer": tried.answer}
         # The answer "timed out after …" already contains the duration.
@@ -211,7 +212,10 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
 
 @endpoints.command()
 def attempts(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """List the last 20 attempts to deliver to an endpoint, the newest first, with the beginning of each answer."""
+    """List the last 20 attempts and test sends of an endpoint, the newest first, with the beginning of each answer.
+
+    A test send has no timer.
+    """
     key = EndpointName(tenant, name)
 
     async def do(session: Session) -> int:

@@ -130,6 +130,7 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
     async def do(session: Session) -> int:
         prepared = await use_cases.prepare_test(session, EndpointName(tenant, name), rules=rules)
         tried = await use_cases.send_test_event(prepared, rules=rules)
+        await of_endpoints.keep_test(session, tried)
         shown = {"delivered": tried.delivered, "ms": round(tried.duration_s * 1000), "answer": tried.answer}
         message = f"webhook:{name}: {tried.answer}; this machine sent the test, and workers send the events"
         return print_done(message, shown, done=tried.delivered, as_json=as_json)

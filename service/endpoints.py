@@ -6,12 +6,14 @@ don't name options of the command line: the command line and the API each add th
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from shardclock.api.refusals.tenants import ENDPOINT_CHANGED, ENDPOINT_EXISTS, ENDPOINT_SECRETS_FULL, UNKNOWN_ENDPOINT
 from shardclock_server.service.wording import counted
+from shardclock_server.sql.endpoints.attempts import TEST_SEND, EndedAttempt, keep_attempts
 from shardclock_server.sql.endpoints.endpoints import (
     COUNTED_MAX,
     EndpointName,
@@ -25,7 +27,7 @@ from shardclock_server.sql.endpoints.endpoints import (
     remove_endpoint,
     set_secrets,
 )
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, InvalidEndpoint, check_endpoint, check_name
 from shardclock_server.webhooks.policy_defaults import policy_of
@@ -105,11 +107,12 @@ class EndpointChange:
 
 @dataclass(frozen=True, slots=True)
 class SentTest:
-    """An endpoint's answer to a test."""
+    """An endpoint's answer to a test; `attempt` is None if this machine has failed before it sent the test."""
 
     delivered: bool
     answer: str
     duration_s: float
+    attempt: EndedAttempt | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,13 @@ async def send_test(
     Without `body`, the webhook looks like a timer's webhook.
     """
     # This import takes a fifth of a second, and most commands don't need the module.
-    from shardclock_server.webhooks.answer_classification import Delivered
+    from shardclock_server.webhooks.answer_classification import (
+        GONE,
+        Delivered,
+        EndpointGone,
+        FaultSide,
+        RetryDelivery,
+    )
     from shardclock_server.webhooks.envelope import write_body
     from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender
 
@@ -229,8 +238,27 @@ async def send_test(
     message = WebhookMessage(f"test_{time.time_ns()}", body)
     async with WebhookSender(SenderSettings(), networks=rules.networks) as sender:
         answer = await sender.send(endpoint, message)
+    is_delivered = isinstance(answer, Delivered)
     said = f"it answered {answer.status}" if isinstance(answer, Delivered) else answer.reason
-    return SentTest(isinstance(answer, Delivered), said, answer.duration_s)
+    attempt = EndedAttempt(
+        key,
+        TEST_SEND,
+        TEST_SEND,
+        time.monotonic(),
+        GONE if isinstance(answer, EndpointGone) else answer.status,
+        answer.duration_s,
+        None if is_delivered else said,
+        answer.body,
+    )
+    is_unsent = isinstance(answer, RetryDelivery) and answer.fault == FaultSide.SENDER
+    return SentTest(is_delivered, said, answer.duration_s, None if is_unsent else attempt)
+
+
+async def keep_test(session: Session, sent: SentTest) -> None:
+    """Store a test send beside the endpoint's attempts; if Postgres does not answer, the test send is not stored."""
+    if sent.attempt is not None:
+        with suppress(StoreUnavailable):
+            await keep_attempts(session, [sent.attempt])
 
 
 async def read_signing_facts(session: Session, key: EndpointName) -> SigningFacts:

@@ -421,7 +421,8 @@ grant insert, delete on shardclock.dead_letters to shardclock_gateway;
 -- Discarding a start also deletes its business key.
 grant delete on shardclock.business_keys to shardclock_gateway;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
-grant delete on shardclock.endpoint_attempts to shardclock_gateway;
+-- A gateway stores its test sends, and deletes old ones.
+grant insert, update, delete on shardclock.endpoint_attempts to shardclock_gateway;
 grant select, insert, update, delete on shardclock.event_subscriptions to shardclock_gateway;
 grant select on shardclock.event_throttles to shardclock_gateway;
 grant insert on shardclock.operator_events to shardclock_gateway;

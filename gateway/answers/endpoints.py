@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from shardclock.api.answers import Answer
-from shardclock_server.gateway.answers.answer import KEY, MOMENT, TENANT, RowAnswer
+from shardclock_server.gateway.answers.answer import MOMENT, TENANT, RowAnswer
 from shardclock_server.service.endpoints import EndpointResult, NewSecret
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 
@@ -45,10 +45,12 @@ class EndpointAnswer(Answer):
 
 
 class EndpointAttemptAnswer(RowAnswer):
-    """One attempt to deliver to an endpoint."""
+    """One attempt to deliver to an endpoint, or one test send."""
 
-    timer_key: int = KEY
-    attempt: int = Field(examples=[1], description="the number of the attempt, counted from 1")
+    timer_key: int | None = Field(examples=[20514], description="the timer's key; null: a test send")
+    attempt: int | None = Field(
+        examples=[1], description="the number of the attempt, counted from 1; null: a test send"
+    )
     ended_at: datetime = MOMENT
     status: int | None = Field(examples=[503], description="the HTTP status of the response; null: no response came")
     duration_ms: int = Field(

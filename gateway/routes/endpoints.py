@@ -28,7 +28,7 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import MAINTENANCE, ReasonRequest
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
+from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret, SentTest
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, StoredEndpoint, list_endpoints
 from shardclock_server.timers.refusal import Refusal
@@ -153,7 +153,7 @@ async def get(name: Name, gateway: CurrentGateway, caller: Reader) -> EndpointAn
 
 @router.get("/{name}/attempts", operation_id="list_attempts", response_model=EndpointAttemptsAnswer)
 async def list_attempts(name: Name, gateway: CurrentGateway, caller: Reader) -> Response:
-    """List the last 20 attempts to deliver to an endpoint, each with the first 2 KiB of the answer.
+    """List the last 20 attempts and test sends of an endpoint, each with the first 2 KiB of the answer.
 
     A worker writes attempts to the database once a second, so the newest attempts may be missing.
     """
@@ -227,12 +227,23 @@ async def end_rotation(request: Request, name: Name, caller: Manager) -> Endpoin
 @router.post("/{name}/test", operation_id="test_endpoint")
 async def test(name: Name, gateway: CurrentGateway, caller: Manager) -> EndpointTestAnswer:
     """Send one test webhook from the gateway now, and show the response of the endpoint."""
+    tried = await send_own_test(gateway, caller, name)
+    return EndpointTestAnswer(delivered=tried.delivered, message=tried.answer, duration_s=tried.duration_s)
+
+
+async def send_own_test(gateway: Gateway, caller: Caller, name: str) -> SentTest:
+    """Send one test webhook to an endpoint of the caller's tenant, and store the test send.
+
+    errors:  as `find_open`
+    """
     key, rules = _key(name, caller), gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         endpoint = await use_cases.find_open(session, key, rules=rules)
     # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test(endpoint, key, rules=rules)
-    return EndpointTestAnswer(delivered=tried.delivered, message=tried.answer, duration_s=tried.duration_s)
+    async with gateway.pool.session(caller.tenants) as session:
+        await use_cases.keep_test(session, tried)
+    return tried
 
 
 def _key(name: str, caller: Caller) -> EndpointName:

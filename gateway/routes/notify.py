@@ -16,12 +16,13 @@ from shardclock_server.gateway.answers.notify import (
     EventSubscriptionsAnswer,
 )
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.service import notify as use_cases
+from shardclock_server.service.endpoints import SentTest, keep_test
 from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.notify.events import OPERATOR_KINDS
@@ -89,12 +90,23 @@ async def unsubscribe(name: Name, request: Request, caller: Manager) -> EventSub
 @router.post("/{name}/test", operation_id="test_subscription")
 async def test(name: Name, gateway: CurrentGateway, caller: Manager) -> EndpointTestAnswer:
     """Send one test event from the gateway now, and show the response of the endpoint."""
+    tried = await send_own_test_event(gateway, caller, name)
+    return EndpointTestAnswer(delivered=tried.delivered, message=tried.answer, duration_s=tried.duration_s)
+
+
+async def send_own_test_event(gateway: Gateway, caller: Caller, name: str) -> SentTest:
+    """Send one test event to an endpoint of the caller's tenant, and store the test send.
+
+    errors:  as `prepare_test`
+    """
     rules = gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         prepared = await use_cases.prepare_test(session, EndpointName(caller.tenant_id, name), rules=rules)
     # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test_event(prepared, rules=rules)
-    return EndpointTestAnswer(delivered=tried.delivered, message=tried.answer, duration_s=tried.duration_s)
+    async with gateway.pool.session(caller.tenants) as session:
+        await keep_test(session, tried)
+    return tried
 
 
 async def refuse_operators_subscription(session: Session, caller: Caller, name: str) -> None:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
 
-KEPT_MAX = 20  # the number of attempts that are kept for each endpoint
+KEPT_MAX = 20  # the number of attempts, and of test sends, that are kept for each endpoint
+TEST_SEND = 0  # the stored key of the timer and the stored number of a test send, which has neither
 
 
 class EndedAttempt(NamedTuple):
-    """One ended attempt to call an endpoint.
+    """One ended attempt to call an endpoint; a test send has TEST_SEND as its timer and as its number.
 
     shape:   `status` is None without a response; `failure` is None if the endpoint accepted the delivery
     units:   `ended_s` by the worker's monotonic clock
@@ -31,10 +32,13 @@ class EndedAttempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndpointAttempt:
-    """One stored attempt; `body` is the beginning of the response's body."""
+    """One stored attempt; `body` is the beginning of the response's body.
 
-    timer_key: int
-    attempt: int
+    `timer_key` and `attempt` are None for a test send.
+    """
+
+    timer_key: int | None
+    attempt: int | None
     ended_at: datetime
     status: int | None
     duration_ms: int
@@ -43,7 +47,7 @@ class EndpointAttempt:
 
 
 async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None:
-    """Store attempts, and delete old attempts of these endpoints beyond the last `KEPT_MAX`.
+    """Store attempts, and delete old attempts and old test sends of these endpoints beyond the last `KEPT_MAX`.
 
     errors:  StoreUnavailable  the outcome is unknown: the attempts are lost or stored
     source:  sql/endpoints/keep_attempts.sql
@@ -65,7 +69,7 @@ async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None
 
 
 async def find_attempts(session: Session, key: EndpointName, *, limit: int = KEPT_MAX) -> list[EndpointAttempt]:
-    """Find the last attempts of an endpoint.
+    """Find the last attempts and test sends of an endpoint.
 
     shape:   the newest first; empty if there is no attempt, or no endpoint with this name
     errors:  StoreUnavailable  no answer before the timeout

@@ -5,7 +5,7 @@
 --        body text
 -- locks: nothing
 -- index: endpoint_attempts_pkey, endpoints_pkey
-select a.timer_key, a.attempt, a.ended_at, a.status, a.duration_ms, a.failure, a.body
+select nullif(a.timer_key, 0) as timer_key, nullif(a.attempt, 0) as attempt, a.ended_at, a.status, a.duration_ms, a.failure, a.body
 from shardclock.endpoint_attempts a
 where a.tenant_id = :tenant_id
     and a.name = :name

@@ -34,11 +34,11 @@ kept as (
 ),
 surplus as materialized (
     select s.tenant_id, s.name, s.ended_at, s.timer_key
-    from (select distinct a.tenant_id, a.name from attempt a) e
+    from (select distinct a.tenant_id, a.name, a.timer_key = 0 as is_test from attempt a) e
     cross join lateral (
         select o.*
         from shardclock.endpoint_attempts o
-        where o.tenant_id = e.tenant_id and o.name = e.name
+        where o.tenant_id = e.tenant_id and o.name = e.name and (o.timer_key = 0) = e.is_test
         order by o.ended_at desc, o.timer_key desc
         offset :kept_max::integer
     ) s

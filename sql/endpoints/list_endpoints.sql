@@ -41,6 +41,7 @@ cross join lateral (
         from shardclock.endpoint_attempts a
         -- A worker may have stored an attempt of a removed endpoint with the same name.
         where a.tenant_id = e.tenant_id and a.name = e.name and a.ended_at >= e.added_at
+            and a.timer_key <> 0 -- a test send is no attempt to deliver
         order by a.ended_at desc, a.timer_key desc
         limit 20
     ) a

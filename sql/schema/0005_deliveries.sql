@@ -265,9 +265,11 @@ create table shardclock.endpoint_attempts (
 );
 
 comment on table shardclock.endpoint_attempts is
-    'The last 20 attempts of each endpoint; there may be more between two writes.';
+    'The last 20 attempts and the last 20 test sends of each endpoint; there may be more between two writes.';
 comment on column shardclock.endpoint_attempts.name is 'The name of the endpoint.';
-comment on column shardclock.endpoint_attempts.attempt is 'The number of the delivery''s attempt, from 1.';
+comment on column shardclock.endpoint_attempts.timer_key is 'The timer of the delivery; 0: a test send.';
+comment on column shardclock.endpoint_attempts.attempt is
+    'The number of the delivery''s attempt, from 1; 0: a test send.';
 comment on column shardclock.endpoint_attempts.status is
     'The HTTP status of the response; null: there was no response.';
 comment on column shardclock.endpoint_attempts.failure is

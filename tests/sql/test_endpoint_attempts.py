@@ -11,7 +11,7 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from shardclock_server.sql.endpoints.attempts import KEPT_MAX, EndedAttempt, find_attempts, keep_attempts
+from shardclock_server.sql.endpoints.attempts import KEPT_MAX, TEST_SEND, EndedAttempt, find_attempts, keep_attempts
 from shardclock_server.sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
@@ -65,6 +65,21 @@ async def test_an_endpoint_keeps_its_last_attempts_and_its_removal_deletes_them(
     assert await add_endpoint(worker, STORED)
     await keep_attempts(worker, [ended(32)])
     assert await find_attempts(worker, BILLING) == [], "that attempt was of the endpoint before"
+
+
+async def test_test_sends_are_kept_beside_the_attempts_and_count_as_no_attempts(worker: Session) -> None:
+    await keep_attempts(worker, [ended(number) for number in range(1, 1 + KEPT_MAX)])
+    for number in range(30, 60):
+        await keep_attempts(worker, [ended(number, timer_key=TEST_SEND, attempt=TEST_SEND, failure=None)])
+
+    found = await find_attempts(worker, BILLING, limit=99)
+
+    of_tests = [it for it in found if it.timer_key is None]
+    assert [it.timer_key for it in found if it not in of_tests] == list(range(KEPT_MAX, 0, -1))
+    assert {it.attempt for it in of_tests} == {None}
+    assert len(of_tests) == KEPT_MAX + 1, "the next write deletes the surplus"
+    (listed,) = await list_endpoints(worker, tenant_id="default", limit=10)
+    assert (listed.attempts, listed.accepted) == (KEPT_MAX, 0)
 
 
 async def test_a_list_of_endpoints_counts_the_accepted_attempts_of_the_present_endpoint(worker: Session) -> None:

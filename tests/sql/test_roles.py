@@ -326,7 +326,7 @@ async def test_a_gateway_has_the_rights_of_a_scheduler_and_those_for_the_api(any
         **{name: {"insert", "delete"} for name in ("consumers", "records_aside", "dead_letters")},
         "business_keys": {"delete"},
         "endpoints": {"select", "insert", "update", "delete"},
-        "endpoint_attempts": {"delete"},
+        "endpoint_attempts": {"insert", "update", "delete"},
         "event_subscriptions": {"select", "insert", "update", "delete"},
         "event_throttles": {"select"},
         "operator_events": {"insert"},

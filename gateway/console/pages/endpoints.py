@@ -21,7 +21,13 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE
-from shardclock_server.gateway.routes.endpoints import BY_HAND, EndpointLimits, RotateSecretRequest, add_within_quota
+from shardclock_server.gateway.routes.endpoints import (
+    BY_HAND,
+    EndpointLimits,
+    RotateSecretRequest,
+    add_within_quota,
+    send_own_test,
+)
 from shardclock_server.service import deliveries
 from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
@@ -149,7 +155,7 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
 
 @router.get("/endpoints/{name}/attempts")
 async def show_attempts(request: Request, name: Name, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """Show the last 20 attempts of an endpoint, each with the first 2 KiB of the answer."""
+    """Show the last 20 attempts and test sends of an endpoint, each with the first 2 KiB of the answer."""
     key = _key(name, caller)
     async with gateway.pool.session(caller.tenants) as session:
         await _listed(session, key)
@@ -217,11 +223,7 @@ async def end_rotation(name: Name, request: Request, caller: Manager) -> Respons
 @router.post("/endpoints/{name}/test")
 async def test(name: Name, request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
     """Send one test webhook from the gateway, and show the answer as the message."""
-    key, rules = _key(name, caller), gateway.settings.endpoint_rules
-    async with gateway.pool.session(caller.tenants) as session:
-        endpoint = await use_cases.find_open(session, key, rules=rules)
-    # Release the session during the test, because other requests need it.
-    tried = await use_cases.send_test(endpoint, key, rules=rules)
+    tried = await send_own_test(gateway, caller, name)
     outcome = "was accepted" if tried.delivered else "was not accepted"
     return _done(request, name, EndpointResult(f"the test {outcome}: {tried.answer}, after {tried.duration_s:.2f} s"))
 

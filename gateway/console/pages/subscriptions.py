@@ -12,7 +12,11 @@ from shardclock_server.gateway.console.forms import done, form_of
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Name
-from shardclock_server.gateway.routes.notify import refuse_operators_subscription, require_operator_for
+from shardclock_server.gateway.routes.notify import (
+    refuse_operators_subscription,
+    require_operator_for,
+    send_own_test_event,
+)
 from shardclock_server.service import notify as use_cases
 from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.endpoints.endpoints import EndpointName
@@ -57,11 +61,7 @@ async def unsubscribe(name: Name, request: Request, caller: Manager) -> Response
 @router.post("/endpoints/{name}/test-event")
 async def test_event(name: Name, request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
     """Send one test event from the gateway, and show the answer as the message."""
-    rules = gateway.settings.endpoint_rules
-    async with gateway.pool.session(caller.tenants) as session:
-        prepared = await use_cases.prepare_test(session, EndpointName(caller.tenant_id, name), rules=rules)
-    # Release the session during the test, because other requests need it.
-    tried = await use_cases.send_test_event(prepared, rules=rules)
+    tried = await send_own_test_event(gateway, caller, name)
     outcome = "was accepted" if tried.delivered else "was not accepted"
     return _done(request, name, f"the test event {outcome}: {tried.answer}, after {tried.duration_s:.2f} s")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from asyncio import StreamReader, StreamWriter
 
 from shardclock_server.gateway.console.pages.listing import ROWS
 from shardclock_server.sql.endpoints.attempts import EndedAttempt, keep_attempts
@@ -169,6 +170,35 @@ async def test_a_test_webhook_is_sent_and_its_answer_is_the_message(dsn: str) ->
 
     assert "the test was accepted: it answered 204" in tried.text
     assert len(receiver.requests) == 1
+
+
+async def test_test_sends_are_shown_among_the_attempts_and_marked(dsn: str) -> None:
+    answers = [answering("503 Service Unavailable", body=b"closed"), answering("204 No Content")]
+
+    async def in_turn(reader: StreamReader, writer: StreamWriter) -> None:
+        await answers.pop(0)(reader, writer)
+
+    async with (
+        receiving(in_turn) as receiver,
+        serving(dsn, webhook_http=True, webhook_allow="127.0.0.0/8") as api,
+        browsing(api) as browser,
+    ):
+        url = f"http://127.0.0.1:{receiver.port}/hook"
+        await browser.submit("/endpoints", {"name": "billing", "url": url})
+        await browser.submit("/endpoints/billing/test")
+        await browser.submit("/endpoints/billing/subscribe", {"kinds": "delivery.dead"})
+        await browser.submit("/endpoints/billing/test-event")
+        shown = (await browser.get("/endpoints/billing")).main
+        bodies = (await browser.get("/endpoints/billing/attempts")).main
+        listed = (await api.get("/v1/endpoints/billing/attempts")).json["attempts"]
+
+    moment = r"\d{4}-\S+ \S+ (now|[\d.]+ \w+ ago)"
+    assert re.search(
+        rf"Last attempts and test sends .* {moment} test send – 204 \d+ ms {moment} test send – 503 \d+ ms ", shown
+    ), shown
+    assert "Accepted no attempt has ended yet" in shown
+    assert re.search(r"Test send: answered 204, .* Test send: answered 503 .* closed", bodies), bodies
+    assert [(it["timer_key"], it["attempt"], it["status"]) for it in listed] == [(None, None, 204), (None, None, 503)]
 
 
 async def test_a_read_only_key_gets_no_buttons_and_another_tenant_gets_no_rows(
