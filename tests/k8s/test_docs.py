@@ -10,11 +10,29 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 
 from tests.support import ROOT
-from tests.support.manifests import CHOICE, COLOURS, K8S, WITH_APP, build, of_kind, place_of, pods
+from tests.support.charts import CLUSTER, render
+from tests.support.manifests import CHOICE, COLOURS, K8S, WITH_APP, Object, build, of_kind, place_of, pods
 
 PAGES = ("kubernetes", "kubernetes-kustomize", "kubernetes-app", "kubernetes-head", "kubernetes-backup")
 DOCS = "".join((ROOT / f"docs/operate/{page}.md").read_text() for page in PAGES)
 BLOCKS = re.findall(r"```yaml\n# k8s/(\S+), (under `patches`|at its end)[^\n]*\n(.*?)```", DOCS, re.DOTALL)
+
+
+# The labels by which the runbooks select pods of Shardclock: a key, and its value or its values.
+SELECTORS = sorted(
+    {
+        (key, value)
+        for page in (ROOT / "docs/operate/runbooks").glob("*.md")
+        for key, value in re.findall(r"kubectl .* -l '?([\w./-]+?)(?:=| in )([\w-]+|\([^)]+\))", page.read_text())
+        if not key.startswith("cnpg.io/")
+    }
+)
+
+
+@pytest.mark.parametrize("mode", [{"workers": {"enabled": True}}, {"mode": "local"}], ids=["ray", "local"])
+@pytest.mark.parametrize(("key", "value"), SELECTORS)
+def test_the_selectors_of_the_runbooks_find_pods_in_each_mode(key: str, value: str, mode: Object) -> None:
+    assert {it.labels.get(key) for it in pods(render(CLUSTER, mode))} & set(value.strip("()").split(", "))
 
 
 @pytest.fixture
