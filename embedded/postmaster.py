@@ -35,6 +35,7 @@ PORT = 5432  # not a TCP port, but a part of the socket's name
 SOCKET_PATH_BYTES_MAX = 103  # the limit of macOS; Linux allows 107
 START_S = 120.0  # the server may start with a recovery of a full max_wal_size: tens of seconds on a slow disk
 STOP_S = 60.0
+KILLS_MAX = 3  # A server that is killed so often during its start counts as broken.
 PATH_BYTES_MAX = 940  # Postgres allows 1,023 bytes for the path of each of its files
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's double quotes without escapes
 COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, because pg_ctl itself may hang
@@ -203,16 +204,18 @@ class Postmaster:
 
     def _start(self) -> None:
         options = "-k " + shlex.quote(str(self.socket_dir))  # pg_ctl passes the options to a shell
-        cause = ""
+        cause, kills = "", 0
         for _ in attempts(START_S):
-            logged = self.log.stat().st_size if self.log.exists() else 0
+            logged = self._logged()
             error = self._pg_ctl("start", START_S, "-s", "-l", str(self.log), "-o", options)
-            if error is None:
+            if error is None or self.process() is not None:  # another program may have started the server
                 return
-            cause = self._fatal_since(logged) or error
-            if self.process() is not None:  # another program, such as `pg_ctl restart`, has started the server
-                return
-            if "is still in use" not in cause:  # the children of a killed postmaster need a moment to end
+            fatal = self._fatal_since(logged)
+            cause = fatal or error
+            kills += not fatal and self._logged() > logged
+            # The children of a killed postmaster need a moment to end. A postmaster that ends without a fatal error was
+            # killed or stopped.
+            if "is still in use" not in cause and (fatal or not 0 < kills < KILLS_MAX):
                 break
         raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {cause} (log: {self.log})")
 
@@ -231,6 +234,9 @@ class Postmaster:
             return [line.strip() for line in self.pid_file.read_text().splitlines()]
         except FileNotFoundError:
             return []
+
+    def _logged(self) -> int:
+        return self.log.stat().st_size if self.log.exists() else 0
 
     def _fatal_since(self, offset: int) -> str:
         """Find the last fatal error in the log after a byte offset; ignore refusals of clients during the start."""

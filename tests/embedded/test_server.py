@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import asyncpg
@@ -119,6 +120,29 @@ def test_a_server_that_another_program_starts_at_the_same_time_is_used(
             second.close()
     finally:
         other.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "starts"), [(1, True), (3, False)])
+def test_a_server_that_is_killed_during_its_start_is_started_again(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, kills: int, *, starts: bool
+) -> None:
+    EmbeddedPostgres.start(data_dir).close()
+    pg_ctl, left = Postmaster._pg_ctl, ["pg_ctl: could not start server"] * kills
+
+    def start(it: Postmaster, verb: str, limit_s: float, *options: str) -> str | None:
+        if verb != "start" or not left:
+            return pg_ctl(it, verb, limit_s, *options)
+        with it.log.open("a") as log:
+            log.write("LOG:  starting PostgreSQL\n")
+        return left.pop()
+
+    monkeypatch.setattr(Postmaster, "_pg_ctl", start)
+
+    with nullcontext() if starts else pytest.raises(EmbeddedPostgresError, match="could not start server"):
+        EmbeddedPostgres.start(data_dir).close()
+
+    assert left == []
 
 
 @pytest.mark.slow
