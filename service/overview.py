@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from shardclock_server.service.job_check import JobTrouble
@@ -50,6 +51,10 @@ class Coming:
     def overdue(self) -> int:
         """The number of overdue timers."""
         return sum(it.timers for it in self.counts if it.minute == 0)
+
+    def oldest_overdue_s(self, now: datetime) -> float:
+        """Return by how much the oldest overdue timer is overdue; 0: no timer is overdue."""
+        return max(((now - it.oldest_due_at).total_seconds() for it in self.counts if it.minute == 0), default=0.0)
 
     @property
     def estimated(self) -> bool:

@@ -11,12 +11,16 @@ MINUTES = 30
 
 @dataclass(frozen=True, slots=True)
 class ComingTimers:
-    """The timers of one minute and one target; minute 0: overdue timers; target None: all other targets."""
+    """The timers of one minute and one target; minute 0: overdue timers; target None: all other targets.
+
+    `oldest_due_at` is the first due date; of an estimate, the first due date in the sample.
+    """
 
     minute: int
     target: str | None
     timers: int
     estimated: bool
+    oldest_due_at: datetime
 
 
 async def count_coming(

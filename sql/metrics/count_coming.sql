@@ -7,7 +7,7 @@
 -- out:   one row for each minute and target with timers:
 --        minute integer: 0: overdue, 1 to 30: the minutes from now on
 --        target text: the five targets with the most timers; null: all other targets
---        timers bigint, estimated boolean
+--        timers bigint, estimated boolean, oldest_due_at timestamptz: the first due date, of the sample if estimated
 -- locks: nothing
 -- index: timers_by_slot, each slot from its oldest row to the end of the 30 minutes: first 10 slots; then, depending on
 --        the number of timers in them, all 840 slots, 60 slots, or the same 10
@@ -31,7 +31,7 @@ probe as materialized (
 counted as materialized (
     select
         greatest(0, 1 + floor(extract(epoch from t.due_date - clock.moment) / 60))::integer as minute,
-        t.target, count(*) * sample.weight as timers, sample.weight > 1 as estimated
+        t.target, count(*) * sample.weight as timers, sample.weight > 1 as estimated, min(t.due_date) as oldest
     from clock
     cross join sample
     join generate_series(0, 839) as s (slot) on s.slot % sample.stride = 0 and s.slot / sample.stride < sample.slots
@@ -52,7 +52,8 @@ named as materialized (
     order by sum(c.timers) desc, c.target
     limit 5
 )
-select c.minute, n.target, sum(c.timers)::bigint as timers, bool_or(c.estimated) as estimated
+select
+    c.minute, n.target, sum(c.timers)::bigint as timers, bool_or(c.estimated) as estimated, min(c.oldest) as oldest_due_at
 from counted c
 left join named n on n.target = c.target
 group by 1, 2

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -12,19 +11,15 @@ from shardclock_server.gateway.console.access import Viewer
 from shardclock_server.gateway.console.addresses import HOME, url_of
 from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.gateway.console.caching import page_router
-from shardclock_server.gateway.console.formats import iso
 from shardclock_server.gateway.console.pages.excerpts import first_line
 from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
-from shardclock_server.gateway.requests.callers import Caller
-from shardclock_server.gateway.routes.finding import TimersQuery, find_page
 from shardclock_server.service.hold import Hold, living_of, read_hold
 from shardclock_server.service.job_check import JobTrouble, find_troubled_jobs
 from shardclock_server.service.keys import allows
 from shardclock_server.service.operator_hold import OperatorHold, read_operator_hold
 from shardclock_server.service.overview import (
-    OVERDUE_S,
     Punctuality,
     judge,
     judge_tenant,
@@ -80,7 +75,7 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
         hold = await read_hold(session, settings.identity, silent_s=settings.silent_s)
         now = await read_clock(session)
     is_held = hold is not None and hold.of_all
-    overdue_s = await _oldest_overdue_s(request, caller, now)
+    overdue_s = coming.oldest_overdue_s(now)
     return page(
         request,
         caller,
@@ -98,13 +93,6 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
         has_more_elsewhere=len(elsewhere) > TROUBLED_TENANTS,
         long_runs=[(it, first_line(it.message)) for it in attention.jobs.long_runs],
     )
-
-
-async def _oldest_overdue_s(request: Request, caller: Caller, now: datetime) -> float:
-    """Return by how much the tenant's oldest overdue timer is overdue; 0: the tenant has no overdue timer."""
-    overdue = TimersQuery(due_before=iso(now - timedelta(seconds=OVERDUE_S)))
-    found = await find_page(gateway_of(request), caller, overdue)
-    return max(((now - it.due_date).total_seconds() for it in found.timers), default=0.0)
 
 
 async def _read_installation(request: Request, tenant_id: str) -> tuple[JobTrouble, Sequence[TroubledTenant]]:

@@ -12,13 +12,13 @@ import pytest
 from shardclock_server.gateway.console import caching
 from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.service.overview import judge
-from shardclock_server.sql.metrics.coming import ComingTimers, count_coming
+from shardclock_server.sql.metrics.coming import count_coming
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import sign_in_as
 from tests.support.deliveries import add_deliveries, add_worker, bury, declare, deliver, let_die
-from tests.support.factories import HolderClient, add_timers, query
+from tests.support.factories import HolderClient, add_timers, query, value
 from tests.support.filled_console import add_instance
 from tests.support.gateways import Api
 from tests.support.sql_client import session
@@ -171,9 +171,9 @@ async def test_coming_timers_are_counted_by_minute_and_target(dsn: str) -> None:
         found = await count_coming(reader, "default", with_jobs=False)
         all_of_them = await count_coming(reader, None, with_jobs=True)
 
-    assert [it for it in found if it.minute != 11] == [
-        ComingTimers(0, "log", 3, False), ComingTimers(1, "a", 4, False), ComingTimers(30, "b", 5, False),
-    ]  # fmt: skip
+    rows = [(it.minute, it.target, it.timers, it.estimated) for it in found if it.minute != 11]
+    assert rows == [(0, "log", 3, False), (1, "a", 4, False), (30, "b", 5, False)]
+    assert found[0].oldest_due_at == await value(dsn, "select min(due_date) from shardclock.timers")
     assert sorted((it.target or "", it.timers) for it in found if it.minute == 11) == [
         ("", 2), ("small0", 1), ("small1", 1),
     ]  # fmt: skip
