@@ -91,7 +91,7 @@ async def scale_up(bench: Bench) -> Figures:
 
 
 async def spike(bench: Bench) -> Figures:
-    """Schedule ten times the load for the next minute.
+    """Schedule a usual load for a minute, then ten times this load for 15 s.
 
     Fire these timers twice: first without a forecast policy, then with one.
     """

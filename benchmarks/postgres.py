@@ -56,7 +56,7 @@ class Server:
                 await self._execute(f"create database {name}")
             except asyncpg.InsufficientPrivilegeError as error:
                 raise Unusable(
-                    f"{error}: a benchmark creates a database for each contender; use a role with the right createdb"
+                    f"{error}: a benchmark creates a database for each contender; use a role with CREATEDB"
                 ) from None
             yield _named(self.dsn, name)
         finally:

@@ -236,7 +236,7 @@ class UpCluster:
         await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:
-        """Shut the cluster down cleanly; faults may have killed or stopped some processes."""
+        """Shut the cluster down cleanly; before this, resume the processes that a fault has frozen."""
         if self._up is not None:
             for process in self._up.processes():
                 with suppress(psutil.Error):

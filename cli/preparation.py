@@ -32,7 +32,7 @@ class Leads(Enum):
 
 
 class Preparation:
-    """Write the wanted number of shards once, and the app's declarations after each change of the leading cluster.
+    """Write the wanted number of shards once, and the app's declarations at the start and when the lead changes.
 
     A database on hold may belong to another installation, so this class writes nothing until the hold ends. While
     another cluster leads, workers call that cluster's app. Each cluster adds the handlers of its app. Only the leading

@@ -58,7 +58,7 @@ def list_(
     limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     as_json: Json = False,
 ) -> int:
-    """List the tenants with their own limits."""
+    """List only the tenants that have limits of their own."""
 
     async def do(session: Session) -> int:
         found = await list_tenants(session, limit=limit)

@@ -62,7 +62,10 @@ class Definitions:
         return took_s
 
     def _forget(self, wanted: int) -> None:
-        """Remove the least recently used definitions; keep the last `wanted` definitions, which this turn needs."""
+        """Remove the least recently used definitions while the cache exceeds a limit.
+
+        The last `wanted` definitions stay, because this turn needs them.
+        """
         while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)

@@ -34,5 +34,10 @@ FAMILIES = (
         (),
         LAG_EDGES_S,
     ),
-    Family("engine_turn_failures", "counter", "Failed turns of an engine's loops; each turn is repeated.", (LOOP,)),
+    Family(
+        "engine_turn_failures",
+        "counter",
+        "Failed turns of an engine's loops; the engine repeats each failed turn.",
+        (LOOP,),
+    ),
 )

@@ -192,8 +192,8 @@ async def _opened(
     async with (
         pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
-        # A request that holds a session may wait until a quota is read. If this read used the same pool, requests
-        # could deadlock.
+        # A request may hold a session of `pool` while it waits for the reading of a quota. If this reading also used
+        # `pool`, requests could deadlock.
         pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,

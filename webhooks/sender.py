@@ -47,7 +47,7 @@ class SenderSettings(BaseModel):
     requests_max: int = Field(
         500,
         gt=0,
-        description="the limit of concurrent requests; a tenant may use half of the limit, and a host a third",
+        description="the limit of concurrent requests: at most half for one tenant, and at most a third to one host",
     )
     kept_max: int = Field(500, ge=0, description="how many idle connections are kept for later deliveries")
     keep_s: float = Field(

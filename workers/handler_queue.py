@@ -167,7 +167,7 @@ class HandlerQueue:
         return min((in_s for slot in self._slots if (in_s := slot.start_in_s) is not None), default=None)
 
     def _start_slots(self, most: int) -> None:
-        """Start processes until `most` processes are starting.
+        """Start the processes that may start now, at most `most` at the same time.
 
         During the pause after a failed start, start none if a process is up.
         """

@@ -10,7 +10,7 @@ from shardclock import JobPolicy
 class RunResources:
     """The priority and the resources of a run's process.
 
-    Runs with equal needs can use the same process one after another.
+    Runs with equal needs can use the same process one after another, unless they reserve resources.
     """
 
     priority: int = 2

@@ -85,7 +85,7 @@ class ScriptedInstance:
         outcome: str | None = None,
         counted: int | None = None,
     ) -> None:
-        """Let an engine advance the instance by signals.
+        """Write one step of the instance, in which an engine takes the signals `told`.
 
         shape:   `told` has the format of `instance_steps`; `passes` has texts such as `3 approve+`: token, node and
                  move

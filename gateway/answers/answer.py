@@ -52,7 +52,7 @@ class RowAnswer(Answer):
 
 
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
-    """Add examples to the fields of a client's model in the reference, and mark each field as always present.
+    """Return a function that adds examples to the OpenAPI schema of a response model, and marks each field as required.
 
     `own` maps fields to examples. A field without an entry gets the example that OFTEN has for the field's name.
     """

@@ -77,7 +77,7 @@ class TypedTexts:
 
 
 class PageOfForm(Response):
-    """The response of a refused form: the page that shows the form, or `instead` if this page is a redirect."""
+    """The response to a refused form: the page with the form, or `instead` if this page answers with a redirect."""
 
     def __init__(self, request: Request, shown_on: str, refused: RefusedForm, instead: Response) -> None:
         super().__init__(status_code=refused.problem.code.status)

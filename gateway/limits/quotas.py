@@ -1,7 +1,7 @@
 """The limits of each tenant at one gateway: writes per second, pending timers, schedules, and waiting callers.
 
 `timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
-(sql/functions/quotas/check_process_quota.sql).
+(sql/functions/quotas/check_process_quota.sql), and engines the quotas of a running instance (engine/tenant_quotas.py).
 
 A gateway does not count timers in Postgres for each new timer. The gateway repeatedly counts the pending timers of a
 tenant with a quota, and adds the timers that it has written since the last count: docs/decisions/0046-quotas.md.

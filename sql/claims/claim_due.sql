@@ -1,4 +1,4 @@
--- Fires a shard's overdue timers, and leases the timers that are due soon, in one scan of the index.
+-- Claims due timers for a shard: fires overdue timers, and leases the timers that are due soon, in one scan.
 --
 -- A shard sends this statement at every poll, and fires the leased timers later. The glossary in docs/architecture.md
 -- explains ramp, hold and grant.

@@ -1,4 +1,4 @@
-"""Read the command log: the records of given tenants, or all records as they are written."""
+"""Read the command log: a page of the records of given tenants, or all new records, continuously."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

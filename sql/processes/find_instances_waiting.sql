@@ -15,7 +15,7 @@
 --        ended_at timestamptz: always null
 --        parent_key bigint, incidents bigint
 --        business_key text or null
---        since timestamptz: the begin of the longest wait
+--        since timestamptz: the start of the longest wait
 --        next bigint: the same in each row; null: this is the last page
 --        a page without an instance has one row, in which only `next` may be not null
 -- locks: nothing

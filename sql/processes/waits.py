@@ -60,7 +60,7 @@ class InstanceFilter:
 
 @dataclass(frozen=True, slots=True)
 class ListedInstance:
-    """One instance of a list; `since` is the begin of its longest wait, None in a list without a `definition_key`."""
+    """One instance of a list; `since` is the start of its longest wait, None in a list without a `definition_key`."""
 
     found: FoundInstance
     since: datetime | None = None

@@ -28,7 +28,7 @@ gone as (
 ),
 written as (
     update shardclock.tenant_usage u
-    -- The stored time is the begin of the count, because the count may miss rows that are written during the count.
+    -- The stored time is the start of the count, because the count may miss rows that are written during the count.
     set used = c.used, counted_at = now()
     from counted c
     where u.tenant_id = c.tenant_id and u.resource = c.resource and not (c.used = 0 and c.is_forgotten)

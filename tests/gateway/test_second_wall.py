@@ -24,7 +24,7 @@ ENDLESS = "/v1/log/stream"
 
 
 class Mistaken(Caller):
-    """A caller with one tenant's key. A faulty route is simulated: each route serves the caller as another tenant."""
+    """A caller whose key belongs to the tenant ada, while each route serves the tenant eve, as a faulty route would."""
 
     @property
     def tenants(self) -> Tenants:

@@ -20,7 +20,7 @@ AUTOSCALED: Object = {"identity": "shop", "gateway": {"enabled": True, "autoscal
 
 
 def rendered(place: Path, chart: Path, answers: Object, *values: str) -> subprocess.CompletedProcess[str]:
-    """Render a chart beside the objects of an API server."""
+    """Render a chart with Helm against an API server that has the objects `answers`."""
     options = ["--namespace", "shardclock", *(word for value in values for word in ("--set", value))]
     with api_server(place, answers) as config:
         return subprocess.run(

@@ -29,7 +29,7 @@ async def append(dsn: str, count: int) -> None:
 
 
 def collect(into: Places) -> Callable[[Connection, Sequence[LogRecord]], Awaitable[None]]:
-    """Make a consumer's work that notes the records that it receives."""
+    """Return a consumer's function that adds the position of each received record to `into`."""
 
     async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
         into.extend(record.position for record in records)

@@ -212,7 +212,8 @@ async def test_a_page_of_keys_reads_only_the_matching_rows(
     assert set(most.indexes) <= set(it.indexes)
 
 
-# The counts: a common filter reads the rows up to the limit, a rare filter reads its own rows.
+# The largest number of rows that a count may read: with many matches a small multiple of its limit, with few matches
+# only the matches.
 COUNTS: dict[str, tuple[str, TimerFilter, int]] = {
     "all": (PENDING, TimerFilter(), 2 * PAGE),
     "big_tenant": (PENDING, TimerFilter("big"), 2 * PAGE),

@@ -76,7 +76,7 @@ class RayOfNodes:
         await self._ask("stop_coordinator")
 
     async def kill_coordinator(self, *, for_good: bool = False) -> None:
-        """Kill the coordinator with -9, so that Ray restarts the coordinator; with `for_good` Ray does not."""
+        """Kill the coordinator with -9; Ray restarts the coordinator, unless `for_good` is set."""
         await self._ask("kill_coordinator", for_good=for_good)
 
     async def add_node(self) -> str:
@@ -162,8 +162,8 @@ class _Driver:
     def coordinate(self, dsn: str, cluster_id: str, node_id: str | None, settings: dict[str, float]) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        # Every node's actors read this file each time they connect: each test has its own database, and one Ray serves
-        # many tests.
+        # One Ray cluster serves many tests, and each test has its own database. So the actors of every node read this
+        # file each time they connect.
         Path(os.environ[DSN_FILE]).write_text(as_role(dsn, "shard"))
 
         def ensure() -> None:

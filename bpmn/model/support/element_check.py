@@ -192,7 +192,7 @@ def _attributes_of(element: Element) -> Iterator[tuple[str, str, str]]:
 
 
 def _check_language(element: Element, language: str) -> None:
-    """Check the declared language of an expression; literal times are not checked."""
+    """Check the declared language of an expression; a literal time or number is not an expression."""
     text = text_of(element)
     if not language.strip() or (local_name(element) == "loopCardinality" and text.isdecimal()):
         return

@@ -42,7 +42,9 @@ class Operation(Answer):
     )
     key_name: str | None
     role: str | None = Field(description="the database role of the login; null for a tenant")
-    error: str | None = Field(description="the refusal that ended the operation, or the last failure")
+    error: str | None = Field(
+        description="the refusal that ended the operation; before its end, the last failure, which is retried"
+    )
 
 
 class OperationsPage(Answer):

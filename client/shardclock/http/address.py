@@ -73,10 +73,10 @@ def _chosen(url: str | None) -> tuple[str, str]:
 
 
 def _url_of_this_machine() -> str:
-    """Return the URL of the gateway that `up` runs on this machine; a handler has the environment variable of `up`.
+    """Return the URL of the gateway that `up` runs on this machine.
 
-    If a machine has two clusters, their gateways have different ports. Without the variable, handlers of the second
-    cluster would call the first cluster.
+    For handlers, `up` sets the variable SHARDCLOCK_GATEWAY_PORT. If a machine has two clusters, their gateways have
+    different ports. Without the variable, handlers of the second cluster would call the first cluster.
     """
     port = os.environ.get(PORT_VARIABLE, "")
     if not port.isdecimal():

@@ -37,7 +37,7 @@ def problem_error(request: Request, status: int, headers: Mapping[str, str], bod
 
 
 def foreign_error(request: Request, status: int) -> ApiError:
-    """Create the error for a response with a success status that does not come from a gateway."""
+    """Create the error for a response that has a success status, but was not sent by a gateway."""
     return error_of(Problem(UNKNOWN, status, _foreign(request, status), may_be_done=request.changes))
 
 

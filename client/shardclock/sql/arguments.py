@@ -155,6 +155,7 @@ def written(fields: Mapping[str, object]) -> str:
     if has_unstorable(text):
         faulty = next(it for it in fields if has_unstorable(json_of({it: fields[it]}, ascii_only=True)))
         raise invalid_field(
-            faulty, "contains a NUL character or half of a surrogate pair, which Postgres can't store; leave it out"
+            faulty,
+            "contains a NUL character or half of a surrogate pair, which Postgres can't store; remove this character",
         )
     return text

@@ -8,8 +8,8 @@ from shardclock_server.timers.payload import read_json
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 
 WRONG = invalid("variables")
-# Texts that a person may write for a JSON value, such as yes. Stored as strings, these texts could send the instance to
-# a wrong node.
+# Texts that a person may write for a JSON value, such as yes. If these texts were stored as strings, a condition of the
+# process could choose the wrong path.
 CONSTANTS = frozenset({"true", "false", "yes", "no", "null", "none", "nil", "nan", "infinity", "undefined"})
 OPENING = ("{", "[", '"')
 

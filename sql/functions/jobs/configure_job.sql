@@ -30,7 +30,7 @@ $$;
 comment on function shardclock.configure_job is $$Sets the configuration for the next runs of a job. The configuration is valid until the app declares another configuration.
 
 name: the job's name
-config: any JSON of at most 64 KiB; at the begin of a run, it is checked against the type that the job's function takes
+config: any JSON of at most 64 KiB; at the start of a run, it is checked against the type that the job's function takes
 returns: the former configuration
 errors: P0002 for an unknown job; 22023 for a config of more than 64 KiB
 example: select shardclock.configure_job('refresh', '{"region": "eu"}');

@@ -1,7 +1,7 @@
 -- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function.
 --
--- The lock prevents two faults. A job stays withdrawn, although an app has declared its function. Or a client adds a
--- job with a function that an app withdraws at the same time.
+-- Without the lock, a job could stay withdrawn although an app has declared its function, or a client could add a job
+-- with a function that an app withdraws at the same time.
 --
 -- in:    shared boolean
 -- out:   nothing

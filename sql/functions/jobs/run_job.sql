@@ -1,6 +1,6 @@
 -- Starts a job once, in addition to its rule.
 --
--- The start is due at the time of the call. If the start were due at the begin of a long transaction, it would overtake
+-- The start is due at the time of the call. If the start were due at the start of a long transaction, it would overtake
 -- starts that clients requested earlier.
 --
 -- in:    name text, config jsonb

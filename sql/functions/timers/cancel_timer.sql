@@ -1,5 +1,7 @@
 -- Cancels one timer of a client, found by key or name.
 --
+-- The delete in cancel_if_pending decides if the cancel is in time.
+--
 -- in:    timer_key bigint, name text, tenant_id text, reason text
 -- out:   text
 -- locks: the timer

@@ -42,7 +42,7 @@ def written_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @asynccontextmanager
 async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Worker, asyncio.Event]]:
-    """Run two jobs; the end of the first job is written, and the second job ends when the gate opens."""
+    """Run two jobs until the end of the first run is stored; the second run ends when the test opens the gate."""
     gate, processes = asyncio.Event(), RunProcesses()
 
     def start(needs: RunResources) -> FakeRunProcess:
