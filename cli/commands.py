@@ -109,7 +109,7 @@ COMMANDS: Mapping[str, CommandLocation] = {
     "tail": CommandLocation("status:tail", "Follow the command log, and print each record once."),
     "status": CommandLocation(
         "status:status",
-        "Show shards, holders and nodes; pending, paused and overdue timers; the lag; timers that an outage delays.",
+        "Show shards, holders and nodes, pending, paused and overdue timers, lag, and timers that an outage delays.",
     ),
     "doctor": CommandLocation(
         "doctor:doctor",

@@ -87,9 +87,7 @@ def tail(
 
 
 def status(as_json: Json = False) -> int:
-    """Show the shards, holders and nodes, the pending, paused and overdue timers, the lag, and timers that an outage
-    delays.
-    """
+    """Show shards, holders and nodes, pending, paused and overdue timers, lag, and timers that an outage delays."""
 
     async def do(session: Session) -> int:
         state = await read_status(session)

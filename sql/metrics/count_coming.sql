@@ -7,7 +7,8 @@
 -- out:   one row for each minute and target with timers:
 --        minute integer: 0: overdue, 1 to 30: the minutes from now on
 --        target text: the five targets with the most timers; null: all other targets
---        timers bigint, estimated boolean, oldest_due_at timestamptz: the first due date, of the sample if estimated
+--        timers bigint, estimated boolean
+--        oldest_due_at timestamptz: when the first of these timers was due; if estimated, the first of the sample
 -- locks: nothing
 -- index: timers_by_slot, each slot from its oldest row to the end of the 30 minutes: first 10 slots; then, depending on
 --        the number of timers in them, all 840 slots, 60 slots, or the same 10
