@@ -15,7 +15,7 @@ from shardclock_server.sql.log.records import follow
 from shardclock_server.sql.session import Connection
 from tests.support.consumers import consume, consume_once
 from tests.support.consumers import member_session as session
-from tests.support.factories import BOUND_S, add_timers, query, value
+from tests.support.factories import add_timers, query, value
 from tests.support.roles import as_role
 from tests.support.statement_headers import Header
 from tests.support.waiting import eventually
@@ -196,10 +196,3 @@ async def has_read_all(dsn: str) -> bool:
     """Return whether the position of the group g has reached the log's last record."""
     read = "position >= (select max(position) from shardclock.command_log)"
     return bool(await value(dsn, f"select exists (select from shardclock.consumers where group_name = 'g' and {read})"))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true, for a bounded time."""
-    async with asyncio.timeout(BOUND_S):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.005)
