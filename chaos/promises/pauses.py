@@ -46,8 +46,9 @@ def ended_late(run: RunIndex) -> Iterator[str | None]:
         from_s = max(pause.until.timestamp(), pause.committed_s)
         deadline = deadline_s(windows, from_s, allowed_s=history.bounds.normal_s + SEARCH_S)
         ended_s = history.ended_at if pause.ended is None else pause.ended_s
+        told = "and is still paused" if pause.ended is None else f"and stayed paused until {clock(ended_s)}"
         yield (
-            (f"{record_of(pause.begun)}: the timer was paused until {clock(pause.until)}, and stayed paused")
+            f"{record_of(pause.begun)}: the timer was paused until {clock(pause.until)}, {told}"
             if ended_s > deadline
             else None
         )
