@@ -103,11 +103,10 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
 
 
 def served_again_at(run: RunIndex, fault: Fault) -> float:
-    """Return the moment at which the number of shards with slots was as before the loss of a head, without the lost
-    shards.
+    """Return the moment at which as many shards had slots as before the loss of a head.
 
-    The result is the time of the first commit that fulfils both conditions. Without this commit, the result is the end
-    of the fault, when the rig had found the new shards.
+    The lost shards don't count. The result is the time of the first commit with enough shards. Without this commit, the
+    result is the end of the fault, when the rig had found the new shards.
     """
     lost, served = fault.detail.get("lost"), fault.detail.get("served")
     if not isinstance(lost, Sequence) or not isinstance(served, int):

@@ -17,7 +17,7 @@ from shardclock_server.sql.clients.search import OPEN_STATES, TimerFilter
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, unknown
 
-CHANGEABLE = ("PENDING", "PAUSED")
+CHANGEABLE = tuple(it.upper() for it in OPEN_STATES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from time import monotonic
 RESERVE_S_MAX = 1.0  # The handler's own code gets this time to handle the error before the timeout.
 RESERVE_SHARE = 0.25
 
-# The end of the current call on the monotonic clock, and the length of the last part of the call, in which no retry
-# starts.
+# The end of the current call on the monotonic clock, and the length of the last part of this call. In the last part, no
+# retry starts.
 _end: ContextVar[tuple[float, float] | None] = ContextVar("end", default=None)
 
 

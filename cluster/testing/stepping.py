@@ -123,7 +123,7 @@ class SteppedCluster:
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)
         try:
             return await next_due(self._session, until=until, fire_until=fire_until, holder=self._keepers.shard.holder)
-        # A step of the shard halves a refused batch, so an invalid timer does not stop the other timers of its batch.
+        # A step of the shard halves a refused batch. So an invalid timer does not stop the other timers of the batch.
         except StatementRefused:
             return await next_due(self._session, until=until)
 

@@ -43,12 +43,12 @@ NEXT = Field(examples=[OFTEN["next"]], description="the value of `after` for the
 
 
 class RowAnswer(Answer):
-    """A response model whose fields have the names and the values of a row's attributes."""
+    """A response model with the same field names as a row."""
 
     @classmethod
     def of(cls, row: object) -> Self:
         """Create the response model from a row."""
-        return cls(**{name: getattr(row, name) for name in cls.model_fields})
+        return cls.model_validate(row, from_attributes=True)
 
 
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:

@@ -8,7 +8,8 @@ from shardclock_server.gateway.requests.origins import split_url
 
 ROOT = "/console"
 HOME = "/"
-SHOWN_ON_CHARS_MAX = 2_000  # a form whose page has a longer path would have a URL that some proxies refuse
+# The longest path of a page in the address of a form: some proxies refuse longer addresses.
+SHOWN_ON_CHARS_MAX = 2_000
 
 
 def base_of(request: Request) -> str:

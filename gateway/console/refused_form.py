@@ -122,14 +122,14 @@ def note_refused_form(request: Request, problem: Problem) -> RefusedForm | None:
 
 
 def is_unread(request: Request) -> bool:
-    """Return whether the gateway has not read the form of a page, because the form is too large or came too slowly."""
+    """Return whether the form of a page was not read: the form is too large, or came too slowly."""
     return hasattr(request.state, "shown_on") and not hasattr(request.state, "form")
 
 
 def page_of_form(request: Request, refused: RefusedForm, instead: Response) -> Response:
-    """Return the page of a refused form, or `instead`: the form names no page, or the gateway or Postgres has failed.
+    """Return the page of a refused form, or `instead` if the form names no page.
 
-    After such a failure, the page could fail too.
+    The result is also `instead` if the gateway or Postgres has failed, because then the page could fail, too.
     """
     shown_on: str = request.state.shown_on
     parts = split_url(shown_on)

@@ -1,4 +1,4 @@
--- Claims the timers that became overdue in an outage, in equal parts for each tenant and for the starts of all jobs.
+-- Claims the timers that became overdue in an outage. Each tenant gets an equal part, and so do the starts of all jobs.
 --
 -- The part of a tenant, or of the jobs, has only timers that are overdue by more than the floor. claim_due.sql explains
 -- the other parameters.

@@ -6,7 +6,8 @@
 --        :delayed boolean: only deliveries with a next attempt that is not due yet
 --        :reason_line text: only deliveries with this first line of the last failure's reason (reason_line.sql)
 --        the last row of the previous page, nulls for the first page:
---        :after_target text, :after_tenant text, :after_at timestamptz, :after_key bigint, :limit bigint
+--        :after_target text, :after_tenant text, :after_at timestamptz, :after_key bigint
+--        :limit bigint: the largest number of rows
 -- out:   timer_key bigint, target text, tenant_id text, name text
 --        state text: WAITING or IN_HAND
 --        failed_attempts integer, next_attempt_at timestamptz

@@ -7,7 +7,7 @@
 --        since timestamptz: the firing or the redrive of the oldest
 --        next_at timestamptz: the first next attempt
 --        counted bigint: the number of deliveries that were read; the same in each row
---        the largest group first
+--        the rows are in the order of size, the largest group first
 -- locks: nothing
 -- index: deliveries_failing, until :rows_max rows match; with a tenant and no target, the whole index
 with failing as materialized (

@@ -1,6 +1,7 @@
 -- Fires leased timers: deletes their rows, and writes their log records, deliveries and next occurrences.
 --
--- The fence: a timer fires only if the holder still has the lease, and the row is the version that the holder has read.
+-- The fence: a timer fires only if the holder still has the lease. The row must also have the version that the holder
+-- has read.
 --
 -- in:    :holder bigint: the shard
 --        :timer_keys bigint[]: each once; then one array for each field of these timers:

@@ -1,4 +1,5 @@
--- True if the reason of the dead letter or delivery `d` has the given first line, or if no line is given.
+-- True if the reason of the row `d`, a dead letter or a delivery, begins with the given line. Without a given line, it
+-- is true for each row.
 (
     :reason_line::text is null
     or (

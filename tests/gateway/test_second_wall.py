@@ -24,7 +24,7 @@ ENDLESS = "/v1/log/stream"
 
 
 class Mistaken(Caller):
-    """A caller whose key belongs to the tenant ada, while each route serves the tenant eve, as a faulty route would."""
+    """A caller with a key of the tenant ada, but each route serves the tenant eve, as a faulty route would."""
 
     @property
     def tenants(self) -> Tenants:

@@ -137,7 +137,7 @@ async def providing(algorithm: str = "ES256") -> AsyncIterator[IdentityProvider]
 
 @asynccontextmanager
 async def signing_people_in(dsn: str, issuer: str, **settings: Any) -> AsyncIterator[Api]:
-    """Serve a gateway with people who sign in at a provider."""
+    """Serve a gateway with sign-in at a provider."""
     given = {
         "gateway_url": "http://127.0.0.1:1",
         "gateway_oidc_issuer": issuer,
