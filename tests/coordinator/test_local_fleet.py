@@ -103,8 +103,9 @@ async def test_a_frozen_keeper_can_be_killed() -> None:
 
 
 async def test_a_frozen_keeper_can_be_killed_after_the_death_of_its_fork_server() -> None:
-    keeper = await spawned(obedient)
-    os.kill(fork_server(), signal.SIGKILL)
+    keeper, server = await spawned(obedient), fork_server()
+    os.kill(server, signal.SIGKILL)
+    until_ended(server)  # a server that is still ending accepts a connection, and closes it without an answer
     await (await spawned(obedient)).kill()  # the start of this process begins another fork server
     assert keeper._process.pid is not None
     os.kill(keeper._process.pid, signal.SIGSTOP)
