@@ -28,6 +28,14 @@ MaybeKey = Annotated[
 ]
 Target = Annotated[str | None, typer.Option("--target", help="Only deliveries to this target, of any tenant.")]
 Failing = Annotated[bool, typer.Option("--failing", help="Only deliveries with at least one failed attempt.")]
+ReasonLine = Annotated[
+    str | None,
+    typer.Option(
+        "--reason-line",
+        metavar="TEXT",
+        help="Only deliveries with this first line of the last failure's reason; # stands for any number or id.",
+    ),
+]
 
 deliveries = typer.Typer(
     help="List the pending deliveries; the subcommands show, retry and cancel one delivery.",
@@ -40,6 +48,7 @@ def list_(
     target: Target = None,
     tenant: OfTenant = None,
     failing: Failing = False,
+    reason_line: ReasonLine = None,
     limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     page: Page = None,
     as_json: Json = False,
@@ -49,7 +58,7 @@ def list_(
     Deliveries are sorted by target, tenant and due date. With --json: {"deliveries": [...], "next_page": TOKEN or
     null}.
     """
-    wanted = DeliveryFilter(target, tenant, failing=failing)
+    wanted = DeliveryFilter(target, tenant, failing=failing, reason_line=reason_line)
 
     async def do(session: Session) -> int:
         found = await use_cases.page_of(session, wanted, size=limit, page=page)
@@ -86,6 +95,7 @@ def retry(
     target: Target = None,
     tenant: OfTenant = None,
     failing: Failing = False,
+    reason_line: ReasonLine = None,
     every: Annotated[bool, typer.Option("--all", help="All delayed deliveries that match the filters.")] = False,
     limit: Annotated[
         int,
@@ -99,14 +109,14 @@ def retry(
     """Make the next attempt of a delivery due now; --target or --all selects many delayed deliveries."""
     if (timer_key is None) == (target is None and not every):
         raise Refusal("choose either one delivery by its timer's key, or many with --target or --all")
-    if timer_key is not None and (tenant is not None or failing):
-        raise Refusal("--tenant and --failing go with --target or --all; a key is enough to name one delivery")
+    if timer_key is not None and (tenant is not None or failing or reason_line is not None):
+        raise Refusal("--tenant, --failing and --reason-line go with --target or --all; a key names one delivery")
 
     async def do(session: Session) -> int:
         if timer_key is not None:
             retried = await use_cases.retry(session, timer_key)
             return print_done(retried.sentence, {"state": retried.state}, as_json=as_json)
-        wanted = DeliveryFilter(target, tenant, failing=failing)
+        wanted = DeliveryFilter(target, tenant, failing=failing, reason_line=reason_line)
         changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes, by=operator())
         note_changed(changed, yes=yes)
         return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)

@@ -86,6 +86,16 @@ def test_deliveries_are_filtered_by_target_tenant_and_failing(shell: Shell, keys
     assert shell("deliveries", "--target", OTHER, "--failing").err == "there are no such deliveries\n"
 
 
+def test_a_group_of_failing_deliveries_is_selected_by_the_line_of_its_reason(shell: Shell, keys: list[int]) -> None:
+    assert listed(shell, "--reason-line", LONG) == [keys[0]]
+    assert shell("deliveries", "--reason-line", "it raised").err == "there are no such deliveries\n"
+
+    would = shell("deliveries", "retry", "--all", "--reason-line", "it raised")
+    assert (would.code, would.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
+    done = shell("deliveries", "retry", "--all", "--reason-line", LONG, "--yes", "--json")
+    assert done.json["timer_keys"] == [keys[0]]
+
+
 def test_a_page_names_the_option_for_the_next_page(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 3, "it's one", tenant_id="'a \"b\"'"))
 
@@ -179,7 +189,8 @@ def test_an_invalid_command_is_refused_in_one_line(shell: Shell) -> None:
         ("retry", "choose either one delivery"),
         ("retry 7 --target x", "choose either one delivery"),
         ("retry --failing", "choose either one delivery"),
-        ("retry 7 --tenant acme", "--tenant and --failing go with --target or --all"),
+        ("retry 7 --tenant acme", "--tenant, --failing and --reason-line go with --target or --all"),
+        ("retry 7 --reason-line x", "--tenant, --failing and --reason-line go with --target or --all"),
         ("cancel nothing", "'nothing'"),
         ("--limit 0", "--limit"),
     ):
