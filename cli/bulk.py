@@ -77,8 +77,9 @@ def _print(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> N
     """Print the counts, and explain why some timers were not changed."""
     numbers = {"matched": bulk.matched, "changed": bulk.changed}
     if as_json:
+        unchanged = {"unchanged": bulk.unchanged, "unchanged_reasons": bulk.unchanged_reasons}
         more = {"unsure": bulk.unsure, "left_out": bulk.left_out, "operation_id": bulk.operation_id}
-        print_json(numbers | more | wording.shown)
+        print_json(numbers | unchanged | more | wording.shown)
     else:
         print_table("", list(numbers), [list(numbers.values())])
     for remark in _remarks(bulk, wording, yes=yes, as_json=as_json):

@@ -73,6 +73,11 @@ class BulkRun(ABC):
         """Return the number of found rows."""
         return len(self.keys)
 
+    @property
+    def unchanged(self) -> int:
+        """Return the number of found rows that the verb could not change."""
+        return sum(self.unchanged_reasons.values())
+
     async def find_all(self, pages: AsyncIterator[Sequence[int]], progress: BulkProgress) -> None:
         """Collect the keys of all pages.
 

@@ -156,5 +156,10 @@ class TimersCountedAnswer(
     """The number of timers that a change would affect, and the token that confirms the change."""
 
 
-class BulkAnswer(answers.BulkChanged, json_schema_extra=examples(changed=2, unsure=0, operation_id=7)):
+class BulkAnswer(
+    answers.BulkChanged,
+    json_schema_extra=examples(
+        matched=3, changed=2, unsure=0, unchanged=1, unchanged_reasons={"timer_ended": 1}, operation_id=7
+    ),
+):
     """The result of a change of many timers."""

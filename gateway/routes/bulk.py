@@ -175,7 +175,13 @@ async def change_counted(
         note_changed(request, bulk.changed, bulk.operation_id)
     if bulk.refusal is not None:
         raise Problem(REFUSED, str(bulk.refusal), **_counts_of(bulk))
-    return BulkAnswer(left_out=bulk.left_out, unsure=bulk.unsure, **_counts_of(bulk))
+    return BulkAnswer(
+        unsure=bulk.unsure,
+        unchanged=bulk.unchanged,
+        unchanged_reasons=dict(bulk.unchanged_reasons),
+        left_out=bulk.left_out,
+        **_counts_of(bulk),
+    )
 
 
 async def begin_counted(

@@ -61,7 +61,8 @@ def due_dates(shell: Shell) -> list[timedelta]:
 
 def told(matched: int, changed: int, **more: object) -> dict[str, object]:
     """Return the JSON of a bulk change."""
-    return {"matched": matched, "changed": changed, "unsure": 0, "left_out": 0, "operation_id": ANY, **more}
+    counts = {"matched": matched, "changed": changed, "unchanged": 0, "unchanged_reasons": {}}
+    return {**counts, "unsure": 0, "left_out": 0, "operation_id": ANY, **more}
 
 
 def failing(name: str, fails: Callable[[int], BaseException | None], *, answered: bool = False) -> Any:
@@ -227,10 +228,9 @@ def test_a_bulk_change_does_not_count_changes_by_another_client(shell: Shell) ->
         return page
 
     with mock.patch.object(bulk_change, "find_keys", find_and_cancel):
-        done = shell("pause", "--all", "--yes")
+        done = shell("pause", "--all", "--yes", "--json")
 
-    assert (done.code, done.out.split()[2:]) == (DONE, ["5", "3"])
-    assert "unchanged: 2 had ended\n" in done.err
+    assert (done.code, done.json) == (DONE, told(5, 3, unchanged=2, unchanged_reasons={"timer_ended": 2}))
 
 
 def test_a_lost_answer_is_retried_and_moves_no_timer_twice(shell: Shell) -> None:

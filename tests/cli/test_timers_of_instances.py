@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from unittest.mock import ANY
 
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count
 from tests.support.factories import add_timers
@@ -44,9 +43,9 @@ def test_a_bulk_change_counts_the_timers_of_instances_and_does_not_change_them(s
     assert (counted.code, counted.out.split()[2:]) == (NOT_DONE, ["3", "0"])
     assert "left out: 2 timers of jobs and process instances" in counted.err
     paused = shell("pause", "--all", "--yes", "--json")
-    assert paused.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2, "operation_id": ANY}
+    assert (paused.json["matched"], paused.json["changed"], paused.json["left_out"]) == (3, 3, 2)
     done = shell("cancel", "--all", "--yes", "--json")
-    assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2, "operation_id": ANY}
+    assert (done.json["matched"], done.json["changed"], done.json["left_out"]) == (3, 3, 2)
     assert count(shell) == 2
     none = shell("cancel", "--all", "--yes")
     assert "no other timer matches" in none.err

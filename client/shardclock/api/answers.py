@@ -144,8 +144,12 @@ class BulkChanged(Answer):
     """The result of a change of many timers."""
 
     matched: int = Field(description="the number of timers that the filter found")
-    changed: int = Field(description="the number of changed timers; the operation has the reasons for the others")
+    changed: int = Field(description="the number of changed timers")
     unsure: int = Field(description="the number of timers with an unknown outcome: Postgres's answer was lost")
+    unchanged: int = Field(description="the number of found timers that the verb could not change")
+    unchanged_reasons: dict[str, int] = Field(
+        description="the number of unchanged timers by reason, as in the operation"
+    )
     left_out: int = Field(
         0,
         description="the number of matching timers that are left out, because they belong to jobs and instances of"
