@@ -77,12 +77,17 @@ async def signed_in(request: Request) -> Caller:
 
 
 async def of_shown_tenant(
-    request: Request, caller: Annotated[Caller, Depends(signed_in)], acting_for: str = "", shown_on: str = ""
+    request: Request,
+    caller: Annotated[Caller, Depends(signed_in)],
+    acting_for: str = "",
+    shown_on: str = "",
+    hidden: str = "",
 ) -> Caller:
     """Read a form before all further checks, and refuse it if the viewer has chosen another tenant since its page.
 
     `acting_for` is the tenant of the form's page; "": the form names no tenant. `shown_on` is the path of this page,
-    which `refused_form` renders again after a refusal, but not for another tenant.
+    which `refused_form` renders again after a refusal, but not for another tenant. `hidden` has the names of the form's
+    hidden fields, separated by commas; their values are not listed after a refusal.
 
     errors:  Problem  the form can't be read; conflict: names both tenants; nothing was changed
     """
@@ -90,6 +95,7 @@ async def of_shown_tenant(
         return caller
     is_of_tenant = acting_for in ("", caller.tenant_id)
     request.state.shown_on = shown_on if is_of_tenant else ""
+    request.state.hidden = frozenset(hidden.split(","))
     await read_form(request)
     if not is_of_tenant:
         raise Problem(

@@ -1,5 +1,6 @@
 """Build the console's URLs, which begin with the path under which a proxy serves the gateway."""
 
+from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -25,10 +26,12 @@ def url_of(request: Request, path: str, /, *parts: object, **query: object) -> s
     return f"{base}?{urlencode(given)}" if given else base
 
 
-def acting_for(tenant_id: str, shown_on: str, action: str) -> str:
-    """Add the page's tenant and path to the address of a form, for `access.of_shown_tenant`."""
-    added = urlencode({"acting_for": tenant_id, "shown_on": shown_on if len(shown_on) <= SHOWN_ON_CHARS_MAX else ""})
-    return f"{action}{'&' if '?' in action else '?'}{added}"
+def acting_for(tenant_id: str, shown_on: str, action: str, *, hidden: Iterable[str] = ()) -> str:
+    """Add the page's tenant and path, and the names of hidden fields, to a form's address; see `of_shown_tenant`."""
+    added = {"acting_for": tenant_id, "shown_on": shown_on if len(shown_on) <= SHOWN_ON_CHARS_MAX else ""}
+    if names := ",".join(hidden):
+        added["hidden"] = names
+    return f"{action}{'&' if '?' in action else '?'}{urlencode(added)}"
 
 
 def path_of(request: Request) -> str:

@@ -2,7 +2,8 @@
 
 Each form names the page that shows it (`shown_on`). After a refusal, the gateway renders this page as for a GET, and
 the template's form with the refused address shows the typed texts and the sentence. If the page has no such form any
-more, or can't be rendered, the typed texts are listed instead. The sign-in form names no page, so a key is never shown.
+more, or can't be rendered, the typed texts are listed instead, without the values of hidden fields. The sign-in form
+names no page, so a key is never shown.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -28,10 +29,11 @@ NO_TEXTS: Texts = {}
 
 @dataclass(frozen=True, slots=True)
 class RefusedForm:
-    """A form that was refused: its address, the typed texts of each field, and the problem."""
+    """A form that was refused: its address, the texts of each field, the names of hidden fields, and the problem."""
 
     address: Address
     typed: Texts
+    hidden: frozenset[str]
     problem: Problem
 
 
@@ -41,7 +43,9 @@ class TypedTexts:
     def __init__(self, refused: RefusedForm | None) -> None:
         self._refused = refused
         self._shown: Texts | None = None  # the texts of the form that has begun, if it is the refused form
-        self._left = NO_TEXTS if refused is None else refused.typed
+        self._left = NO_TEXTS
+        if refused is not None:
+            self._left = {name: texts for name, texts in refused.typed.items() if name not in refused.hidden}
 
     def begin(self, *actions: str, hidden: Mapping[str, object] | None = None) -> bool:
         """Return whether the form that begins here is the refused form; a form may have several addresses.
@@ -117,7 +121,7 @@ def note_refused_form(request: Request, problem: Problem) -> RefusedForm | None:
     for name, value in parse_qsl(text, errors="replace"):
         typed.setdefault(name, []).append(value)
     address = _address_of(base_of(request) + path_of(request))
-    request.state.refused_form = refused = RefusedForm(address, typed, problem)
+    request.state.refused_form = refused = RefusedForm(address, typed, request.state.hidden, problem)
     return refused
 
 

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from shardclock.api.codes import NOT_ALLOWED, REFUSED
 from shardclock.loopback import is_loopback
-from shardclock_server.gateway.console.access import signed_in
+from shardclock_server.gateway.console.access import of_shown_tenant, signed_in
 from shardclock_server.gateway.console.addresses import ROOT, url_of, within
 from shardclock_server.gateway.console.cookies import THEME, THEMES, drop_cookie, set_cookie
 from shardclock_server.gateway.console.forms import form_of
@@ -167,7 +167,7 @@ async def show_account(
 
 
 @router.post("/tenant")
-async def choose_tenant(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Response:
+async def choose_tenant(request: Request, caller: Annotated[Caller, Depends(of_shown_tenant)]) -> Response:
     """Choose the tenant of the next pages; an operator may act for each tenant."""
     form = await form_of(request, TenantForm)
     if caller.choices is not None and form.tenant not in caller.choices:

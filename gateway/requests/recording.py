@@ -63,7 +63,8 @@ CLI_VERBS = {
     "consumers remove": "consumers drop",
 }
 CONSOLE = "/console/"
-OF_FORMS = ("acting_for", "shown_on")  # parameters of the console's forms about the page, not about the change
+# Parameters of the console's forms about the page, not about the change.
+OF_FORMS = ("acting_for", "shown_on", "hidden")
 ADDRESS_CHARS_MAX = 100  # a longer address is cut, because a proxy on this machine may send any text as address
 
 

@@ -114,6 +114,21 @@ async def test_a_refused_confirmation_of_a_bulk_change_shows_what_was_typed(api:
     assert refused.status == 422
     assert "until next week" in refused.main
     assert "order-1" in refused.main
+    for name in ("token", "timer_keys", "name_prefix", "state"):
+        assert f"<dt>{name}</dt>" not in refused.text
+
+
+async def test_the_form_of_a_tenant_keeps_the_text_and_the_next_page(browser: Browser) -> None:
+    form = form_on(await browser.get("/account?to=/schedules"), "/tenant")
+
+    refused = await browser.submit(form.action, {**form.fields, "tenant": "a\tb"})
+
+    assert (refused.status, 'role="alert"' in refused.text) == (422, True)
+    again = form_on(refused, "/tenant")
+    assert again.fields == {"tenant": "a\tb", "to": "/schedules"}
+    assert "What you typed" not in refused.main
+    chosen = await browser.submit(again.action, {**again.fields, "tenant": "acme"})
+    assert (chosen.status, chosen.location) == (303, "/console/schedules")
 
 
 async def test_two_forms_about_one_role_keep_only_their_own_texts(browser: Browser) -> None:
