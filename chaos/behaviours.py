@@ -40,8 +40,8 @@ WEIGHTS: Mapping[Behaviour, float] = {
     RETURN: 8.0, RETURN_PLAIN: 4.0, RAISE: 3.0, RAISE_PLAIN: 1.0, SLOW: 4.0, HANG: 0.5, DISCARD: 1.5, DIE: 1.5,
 }  # fmt: skip
 QUICK = (RETURN, RETURN_PLAIN, RAISE, DISCARD)
-# These actions are planned at fixed intervals, independently of the load: each of them ends a process, and the restart
-# takes almost a second of processor time.
+# These actions are planned at fixed intervals, independently of the load, because each of them ends a process. The
+# restart of this process takes almost a second of processor time.
 COSTLY = (EXIT, STALL)
 
 # Most webhooks are accepted, because the product pauses an endpoint after five consecutive failures.

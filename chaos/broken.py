@@ -42,11 +42,11 @@ SEED = 7
 SECONDS = 60.0
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
-# The allowed lateness: more than the delay that two concurrent trials cause on two cores, and less than the delay that
+# The allowed lateness is longer than the delays of two concurrent trials on two cores, and shorter than the delay that
 # each mistake causes.
 LATE_S = 2.5
 TRIAL_S = 400.0
-# A dead shard restarts only after the windows of several faults in a row, so that other shards must take over.
+# A dead shard is restarted so late that other shards must take over its slots, even after several faults in a row.
 RESTART_S = 40.0
 
 
@@ -80,7 +80,7 @@ class Result:
     why: Sequence[str]
 
     def fits(self, build: Build) -> bool:
-        """Return whether a build has the expected verdict."""
+        """Return whether the checker's verdict on a build is the expected verdict."""
         if not build.breaks:
             return self.status == "valid"
         return self.status == "invalid" and bool(set(self.broken) & set(build.breaks))

@@ -17,7 +17,7 @@ FAULTS = (
 )
 WORKER_FAULTS = ("replace a frozen worker", "kill worker", "kill handler", "freeze worker", "kill postmaster")
 ENGINE_FAULTS = (
-    *["replace a frozen engine"] * 3,  # the fence of engines protects instances against this fault
+    *["replace a frozen engine"] * 3,  # this fault tests the fence of engines, so it occurs three times as often
     "lose a step's answer",
     "kill engine in a step",
     "freeze engine before a step",
@@ -164,7 +164,7 @@ BUILDS = (
     )
 """,
             ),
-            # The mistake has an effect only with one of several query plans, so the build forces this plan.
+            # The mistake has an effect only with nested loops, so the build forces this query plan.
             Edit("sql/session.py", '    "jit": "off",', f'    "jit": "off",{_NESTED}'),
         ),
         ("B1",),
@@ -196,7 +196,8 @@ BUILDS = (
         "fires without a delivery",
         (
             Edit("sql/included/deliver.sql", "where f.target <> 'log'", "where f.target = 'none'"),
-            # This edit also disables the handover of deliveries from a firing to workers.
+            # The edit above removes the inserts of deliveries. This edit also stops the shard from passing deliveries
+            # to workers at the firing.
             Edit("sql/included/deliver_and_measure.sql", "where exists (select from granted)", "where false"),
         ),
         ("S10",),
@@ -226,7 +227,8 @@ BUILDS = (
                 "where i.instance_key = s.instance_key\n",
             ),
             Edit(_APPLY, "        and i.version = s.was\n    returning", "    returning"),
-            # This edit also disables the check for a missing signal, which would protect the instance, too.
+            # A step also fails if its signal no longer exists. This edit disables that check, because the check would
+            # protect the instance even without the fence.
             Edit(_APPLY, "where g.timer_key not in (select h.timer_key from held h)", "where false"),
             # Without `on conflict`, the primary key of the history would refuse the second step.
             Edit(

@@ -83,7 +83,7 @@ def _find(promise: Promise, run: RunIndex) -> Finding:
 
 
 def _missing_cases(run: RunIndex) -> Iterator[str]:
-    """Report each count that is below the minimum for a run of this length."""
+    """Report the kinds of events of which the run has too few: kills, freezes, cuts, firings, calls and instances."""
     faults, bounds = run.history.faults, run.history.bounds
     for noun, count, least in (
         ("kills", sum(fault.name.startswith("kill") for fault in faults), bounds.kills_min),

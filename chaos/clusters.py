@@ -27,7 +27,8 @@ from tests.support.shard_pool import incarnation
 from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
-# The modes of `shardclock up`: local keepers, keepers in Ray, or keepers in Ray with local keepers as a stand-by.
+# The modes of `shardclock up`: keepers as local processes, keepers in Ray, or keepers in Ray with local keepers that
+# take over when Ray fails.
 MODES: Mapping[str, Mapping[str, str]] = {
     "local": {"SHARDCLOCK_LOCAL": "true"},
     "ray": {"SHARDCLOCK_STANDBY": "false"},
@@ -35,9 +36,9 @@ MODES: Mapping[str, Mapping[str, str]] = {
 }
 CLUSTERS = (*MODES, "processes")
 LED_S = 2.0  # The promised time of a takeover while a coordinator leads.
-STOOD_BY_S = 2.0  # The promised time of a takeover by the local stand-by.
+STOOD_BY_S = 2.0  # The promised time of a takeover from Ray by local keepers.
 APP = "chaos_app"
-WORKERS = 2  # The number of workers that a new database wants.
+WORKERS = 2  # A new database sets the number of workers to this value.
 WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"
 SERVING = """
     select from shardclock.presence
@@ -59,7 +60,7 @@ class Cluster(Protocol):
         """Shut the cluster down cleanly."""
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find its processes with a word in their command lines."""
+        """Find the cluster's processes that have a word in their command lines."""
 
     async def start_successor(self, holder: int) -> None:
         """Start a second keeper for the slots of a running keeper, and wait until the second keeper serves."""
@@ -236,7 +237,7 @@ class UpCluster:
         await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:
-        """Shut the cluster down cleanly; before this, resume the processes that a fault has frozen."""
+        """Resume the processes that a fault has frozen, and then shut the cluster down cleanly."""
         if self._up is not None:
             for process in self._up.processes():
                 with suppress(psutil.Error):

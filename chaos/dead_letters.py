@@ -14,7 +14,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
 from shardclock_server.sql.session import Session, StoreUnavailable
 
 POLL_S = 1.0
-LIMIT = 500  # The limit of dead letters in one pass, newest first; earlier passes have handled the older dead letters.
+LIMIT = 500  # One pass reads at most this many dead letters, the newest first; earlier passes have handled the others.
 EVERY = DeadLetterFilter()
 
 
@@ -49,7 +49,7 @@ class Operator:
             await discard_dead_letters(self._session, discarded, reason="chaos")
 
     def is_to_redrive(self, key: int) -> bool:
-        """Return whether the operator has yet to redrive a dead letter."""
+        """Return whether the operator must redrive a dead letter, and has not done so yet."""
         return key % 3 == 1 and key not in self.redriven
 
     def has_done(self, keys: list[int]) -> bool:
@@ -58,5 +58,5 @@ class Operator:
 
 
 def is_to_discard(key: int) -> bool:
-    """Return whether the operator discards a dead letter."""
+    """Return whether a dead letter is in the third that the operator discards."""
     return key % 3 == 2

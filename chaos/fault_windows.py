@@ -23,7 +23,8 @@ class Window(NamedTuple):
 def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
     """List the windows of all faults that have `disturbs` set, ordered by start.
 
-    If a fault has no promise, its window lasts until the promised recovery of the whole cluster.
+    If the product promises no recovery from a fault, the fault's window lasts until the promised recovery of the whole
+    cluster.
     """
     windows = [Window(fault.began_at, _until_s(fault, bounds), fault) for fault in faults if fault.disturbs]
     return sorted(windows, key=lambda window: window[:2])
@@ -63,16 +64,19 @@ def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Boun
 
 
 def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float) -> bool:
-    """Return whether a fault moved Postgres's clock by this offset, which would explain an early or late firing."""
+    """Return whether a fault moved Postgres's clock by about `seconds`, ahead or back.
+
+    This fault would explain a firing that is early or late by `seconds`.
+    """
     offsets = (fault.detail.get("offset_s", 0.0) for fault in faults if fault.kind == "clock")
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 
 
 def set_back_at(faults: Iterable[Fault], at_s: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock was set back at about the moment `at_s`, which is a time of Postgres's clock.
+    """Return whether Postgres's clock was set back at about the moment `at_s`, as read from Postgres's clock.
 
-    The clock goes back when a fault that set it ahead ends, or when a fault that sets it back starts. In the second
-    case, `at_s` already includes the offset.
+    A fault that sets the clock ahead sets it back at the end of the fault. A fault that sets the clock back does so at
+    its start; then `at_s` already includes the offset.
     """
     for fault in faults:
         offset = fault.detail.get("offset_s", 0.0) if fault.kind == "clock" else None

@@ -30,13 +30,14 @@ from chaos.history.changes import (
 from chaos.history.faults import Fault
 
 RUN = "run.json"
-PACKED = 1  # The level of gzip, which shrinks commits to a fifth; higher levels save little and take longer.
+PACKED = 1  # gzip's level of compression; it shrinks commits to a fifth, and higher levels save little and take longer.
 
 
 def save(history: History, directory: Path) -> None:
     """Write a history; replace the files of an earlier history in the directory.
 
-    shape:  records are objects without default values, rows are arrays, and a change begins with its kind
+    shape:  a record is a JSON object without the fields that have their default value; a row is a JSON array; the array
+            of a change begins with the change's kind
     """
     directory.mkdir(parents=True, exist_ok=True)
     # This file is saved last, so a directory with this file is complete.

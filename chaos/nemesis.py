@@ -17,8 +17,8 @@ from chaos.plan import Plan, PlannedFault
 from chaos.sandbox import Sandbox
 from chaos.waiting import UNAVAILABLE
 
-FELT_S = 0.2  # If a fault fails later than this after its start, the fault has had an effect.
-RETRIES_S = 20.0  # The time for retries of a fault that fails because of an earlier fault.
+FELT_S = 0.2  # If a fault raises an error later than this after its start, it has already affected the cluster.
+RETRIES_S = 20.0  # The time for retries of a fault that finds no target, for example because of an earlier fault.
 # The pause between two retried faults. Without a pause, all of them would begin when Postgres is available again.
 REST_S = 4.0
 

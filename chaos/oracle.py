@@ -42,7 +42,7 @@ class Repeat:
         return first + (number - 1) * self.period
 
     def latest_first(self, made: datetime) -> datetime:
-        """Add one period."""
+        """Return the moment of creation plus one period."""
         return made + self.period
 
 
@@ -58,7 +58,7 @@ class Cron:
         self._steps: CronSim | None = None
 
     def due(self, first: datetime, number: int) -> datetime | None:
-        """Step from the first occurrence to the wanted occurrence, and cache each step."""
+        """Step through the rule from the first occurrence to the occurrence with this number; cache each step."""
         if not self._grid or first < self._grid[0]:
             self._steps, self._grid, self._places = CronSim(self.text, first - timedelta(seconds=1)), [], {}
         while not self._grid or self._grid[-1] < first:
@@ -71,7 +71,7 @@ class Cron:
         return self._grid[place + number - 1]
 
     def latest_first(self, made: datetime) -> datetime:
-        """Step once."""
+        """Return the rule's first date after the creation of the schedule."""
         return next(CronSim(self.text, made))
 
     def _step(self) -> None:

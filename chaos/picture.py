@@ -70,7 +70,7 @@ def _curves(history: History, lags: Sequence[tuple[float, float]], step_s: float
 
 
 def _bound(history: History) -> Iterator[tuple[float, float]]:
-    """Yield the lateness that the checker allows: for each second, and for both sides of each jump."""
+    """Yield the lateness that the checker allows at each second, and just before and after each sudden change."""
     normal_s, windows = history.bounds.normal_s, windows_of(history.faults, history.bounds)
     # The window begins before the fault, because a timer that is due shortly before the fault may still wait when the
     # fault begins.
@@ -97,7 +97,10 @@ def _legend(step_s: float) -> Legend:
 
 
 def _draw_windows(plot: Plot, history: History, lanes: Mapping[FaultKind, Sequence[Mark]]) -> None:
-    """Shade the windows in which a fault explains lateness; if each fault has a label, in the colour of its kind."""
+    """Shade the windows in which a fault explains lateness.
+
+    If each fault has a label, a window has the colour of its kind of fault; otherwise all windows have one colour.
+    """
     windows = windows_of(history.faults, history.bounds)
     if all(mark.label for marks in lanes.values() for mark in marks):
         for began_s, until_s, fault in windows:

@@ -23,7 +23,7 @@ from chaos.history.changes import (
 from chaos.process_models import NodeItem
 
 BEGIN, FIRED = "begin", "fired"
-# The kind of a signal that removes the remaining rows of a token; they were locked when the token was terminated.
+# The kind of a signal that removes rows of a terminated token, if these rows were locked at the termination.
 CLOSED = "closed"
 STALE = "STALE"  # The record of a signal that arrived after the end of its instance.
 

@@ -14,16 +14,17 @@ from chaos.history.faults import Fault
 from chaos.orphaned_slots import SLOTS, promised_of, slots_of
 from chaos.run_index import Firing, RunIndex, index_run
 
-# The duration of a lease, a sweep and a margin. If a timer becomes due later than this after the loss of a shard, its
-# lateness counts against the next owner of its slot.
+# The duration of a lease, a sweep and a margin. A timer that becomes due within this time after the loss of its shard
+# counts for the takeover; a later timer counts for the next owner of its slot.
 WATCHED_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The highest lateness of a lost shard's timers that were due during the loss, and their number `timers`.
+    """The highest lateness `seconds` of the timers of a lost shard that were due shortly after the loss.
 
-    `seconds` is None if no timer was due; `bound_s` is None without a promise.
+    `timers` is the number of these timers. `seconds` is None if no timer was due. `bound_s` is the promised lateness,
+    or None without a promise.
     """
 
     fault: Fault
@@ -34,7 +35,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The time from the end of a fault to the first firing, and the time to the last late firing.
+    """The time from the end of a fault to the first firing (`first_s`), and to the last late firing (`normal_s`).
 
     `first_s` is None if nothing fired before the next fault; `normal_s` is 0.0 if no timer was late.
     """
@@ -45,7 +46,7 @@ class Recovery:
 
 
 def takeovers(history: History, *, run: RunIndex | None = None) -> list[Takeover]:
-    """Measure each fault with victims, without the timers that another fault may have delayed.
+    """Measure the takeover after each fault with victims; ignore timers that another fault may have delayed.
 
     shape:   `run` is the index of this history, if the caller has built it already
     """

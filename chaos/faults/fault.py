@@ -18,9 +18,9 @@ BACK_S = 30.0  # The time limit for the restart of a killed server or of Ray.
 class Hit:
     """The victims of a fault.
 
-    The start and end of the fault are set if they differ from the start and end of the function's call. A fault with
-    victims sets its start, because the rig needs some time to choose a victim. `led` is False if the fault affected a
-    coordinator on standby, which delays no timer.
+    `began_at` and `ended_at` are set if they differ from the start and end of the function's call. A fault with victims
+    sets `began_at`, because the rig needs some time to choose a victim before the fault begins. `led` is False if the
+    fault affected a coordinator on standby, and therefore delayed no timer.
     """
 
     victims: tuple[int, ...] = ()
@@ -40,8 +40,8 @@ Injection = Callable[[Sandbox, random.Random, float], Awaitable[Hit]]
 class FaultType:
     """A fault: its name, its kind, its function, and the promised lateness of timers.
 
-    With `takeover`, the cluster's promise for a lost shard applies; otherwise `recovers_within_s` applies. During a
-    `leaderless` fault, no coordinator leads.
+    With `takeover`, the promised lateness is the cluster's promise for a lost shard; otherwise it is
+    `recovers_within_s`. During a `leaderless` fault, no coordinator leads.
     """
 
     name: str
@@ -51,7 +51,7 @@ class FaultType:
     takeover: bool = False
     disturbs: bool = True
     leaderless: bool = False
-    only: str | None = None  # The only cluster that supports the fault; None if all clusters support it.
+    only: str | None = None  # The only kind of cluster that supports the fault; None: each kind.
 
 
 class NothingToBreak(Exception):

@@ -40,7 +40,7 @@ def lose_head(word: str) -> Injection:
 async def lose_local_host(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
     """Kill the host of local keepers; wait until another host runs and other shards have replaced the lost shards.
 
-    If Ray's cluster leads, the host has no shards.
+    If the coordinator in Ray leads, the local host has no shards.
     """
     before = await sandbox.shards()
     victim = named(sandbox, chance, HOST)

@@ -29,7 +29,7 @@ REPLACED = "a later start replaces it"  # The only reason for a cancellation unt
 # The time after a fault until a job runs again: the lease of the crashed run, the pause after a crash, and the start of
 # a worker with its processes.
 AGAIN_S = 20.0 + 5.0 + 10.0
-LATE_S = 2.0  # The allowed delay of a start without a fault; the start of a cluster keeps the machine busy.
+LATE_S = 2.0  # The allowed delay of a start without a fault, for example because the cluster's start uses all cores.
 # The length of the last period of the run, which has no faults; each job must begin a run in this period.
 LAST_S = 40.0
 LATER_OF = 100  # One of 100 gaps may be up to twice as long as the limit, because a fault can also affect a recovery.
@@ -139,7 +139,7 @@ def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
 
 
 def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
-    """Check that no run of a job begins before the next start that the previous run's end record names."""
+    """Check that no run of a job begins too early: the previous run's end record has the time of the next start."""
     for job, changes in _by_job(record.changes).items():
         for end, start in pairwise(changes):
             if job not in record.counted_from_end or end.next_start is None or start.outcome is not None:
@@ -151,9 +151,10 @@ def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
-    """Check the time between two starts of a job: the length of the run, the pause, and the cost of faults.
+    """Check that the time between two starts of a job is at most the length of a run, its pause, and the cost of
+    faults.
 
-    The cost of faults is the length of the faults and of one recovery.
+    The cost of faults is the length of the faults plus the length of one recovery.
     """
     late: list[tuple[bool, str]] = []
     cases = 0
@@ -175,10 +176,7 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 
 
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
-    """Return how much longer than usual the gap between two starts may be because of faults.
-
-    The result includes the recovery from the last fault.
-    """
+    """Return the time by which faults may lengthen the gap between two starts, including one recovery."""
     # The cluster detects a crash with a delay, so a fault shortly before the last start also counts.
     felt = [it for it in faults if it.began_at < after and it.ended_at + AGAIN_S > before]
     if not felt:

@@ -119,7 +119,7 @@ def _ends(record: Recorded, row: TimerWritten) -> bool:
 
 
 def _wrong_row(row: TimerWritten | None, rows: Sequence[TimerWritten], records: Mapping[str, Recorded]) -> str:
-    """Describe an update that no record explains."""
+    """Describe an update of a timer without the necessary record in the same commit; empty if there is none."""
     for new in rows:
         if row is not None and not new.new:
             if (new.tenant_id, new.occurrence) != (row.tenant_id, row.occurrence):
@@ -134,7 +134,7 @@ def _wrong_row(row: TimerWritten | None, rows: Sequence[TimerWritten], records: 
 
 
 def _wrong_record(last: TimerWritten, rows: Sequence[TimerWritten], records: Mapping[str, Recorded]) -> str:
-    """Describe a record of an update, if the commit does not contain this update."""
+    """Describe a record of a move, pause or resumption whose row did not change accordingly; empty if there is none."""
     for intent in ("RESCHEDULED", "PAUSED", "RESUMED"):
         if intent in records and not rows:
             return f"{record_of(records[intent])}: the row did not change"
@@ -146,7 +146,7 @@ def _wrong_record(last: TimerWritten, rows: Sequence[TimerWritten], records: Map
 
 
 def _is_planned(row: TimerWritten, new: TimerWritten) -> bool:
-    """Return whether the change is legal planning: a shard that leased the schedule computed its first due date."""
+    """Return whether a shard legally changed the due date: it computed the first date of a schedule that it leased."""
     return row.schedule is not None and row.claimed_by is not None and new.claimed_by is None
 
 
