@@ -1,4 +1,4 @@
-"""Run a cluster: start its processes in order, restart dead processes, and stop all processes in the opposite order.
+"""Run a cluster: start its processes in order, restart dead processes, and stop all processes at the end.
 
 **Start.** The settings are read from the environment once and checked together; if settings are invalid, the start ends
 with one line for each fault. Next, Postgres starts: the database that the settings name, or an embedded database with

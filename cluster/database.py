@@ -1,4 +1,4 @@
-"""The database that a command uses: the database that the settings name, or the embedded database."""
+"""Open the database that a command uses: the database that the settings name, or the embedded database."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ class Database:
 
     @property
     def is_there(self) -> bool:
-        """Return whether an embedded database runs; a named database counts as running."""
+        """Return whether the embedded database runs; for a named database, return True without a check."""
         return self._embedded is None or self._embedded.is_running()
 
     @property

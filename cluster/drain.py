@@ -18,16 +18,17 @@ POLL_S = 0.2
 async def leave(
     session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
 ) -> Counter[str]:
-    """Move the shards of a host to other nodes; after `within_s`, end the shards that have not moved.
+    """Move the keepers of a host to other nodes; after `within_s`, end the holders of keepers that have not moved.
 
-    shape:   returns the number of ended keepers of each role
+    shape:   the number of ended holders of each role
 
     errors:  StoreUnavailable  no answer in time; the leases expire later
     """
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)
-    for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # Ray does not know LOCAL_NODE.
-        # Daemon threads, so that this process can exit: Ray's client waits most of a minute for a lost head.
+    for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # LOCAL_NODE is not a node of Ray.
+        # The threads are daemon threads, so that this process can exit although Ray's client waits most of a minute for
+        # a lost head.
         asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
         threading.Thread(target=asking, name="drain", daemon=True).start()
     while here and time.monotonic() < deadline:

@@ -15,7 +15,7 @@ RETRY_S = 5.0
 
 
 class Exporting:
-    """Run an exporter, and restart it if it ends. While another process uses the port, the start is retried."""
+    """Run an exporter, and start it again after its end. While another process uses the port, the start is retried."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]

@@ -40,11 +40,12 @@ APP = "SHARDCLOCK_HOST_APP"
 
 WATCH_S = 0.05
 PING_S = 2.0
-# After this time without a coordinator, Ray counts as failed; Ray restarts a dead coordinator in about a second.
+# If the coordinator does not answer for this time, Ray counts as failed, because Ray restarts a dead coordinator in
+# about a second.
 COORDINATOR_LOST_S = 15.0
 STOP_S = (
-    # the timeout of the coordinator's stop; Ray's drain takes up to 30 s after the stop, and Kubernetes kills this
-    # process after 60 s
+    # The timeout for the stop of the coordinator. After the stop, Ray's own drain takes up to 30 s, and Kubernetes
+    # kills this process after 60 s in total.
     20.0
 )
 
@@ -56,8 +57,8 @@ def main() -> int:
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
     assert settings.find_dsn() is not None, "`up` names the database in our environment, where the actors read it, too"
-    # This process also holds the embedded Postgres: Postgres then runs until the shards have drained, even if `up` is
-    # killed.
+    # This process is also a user of the embedded Postgres. So Postgres runs until the shards have drained, even if `up`
+    # is killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
@@ -86,8 +87,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
-    # Ray has replaced the signal handlers. With Ray's handlers, SIGTERM would end this process and its shards
-    # immediately.
+    # `start_ray` has replaced the signal handlers by Ray's handlers, with which SIGTERM would end this process and its
+    # shards immediately.
     stop.hear_signals()
     if _is_set(KEEP_RUNNING):
         show_logs_of_earlier_jobs()
@@ -107,8 +108,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
-    """Exit immediately: an orderly exit would wait a minute for a Ray server that has ended."""
-    say(ENDING, "")  # ENDING comes first, because it makes the local keepers take the lead.
+    """Exit immediately, because an orderly exit would wait a minute for a Ray server that has ended."""
+    say(ENDING, "")  # ENDING is sent first, because `up` then lets the local keepers take over.
     structlog.get_logger().error("lost Ray", why=lost)
     shutil.rmtree(temp_dir, ignore_errors=True)
     os._exit(1)
@@ -128,7 +129,7 @@ class _Watch:
         self._is_stuck = False
 
     def lost(self) -> str:
-        """Return the name of a Ray server that is lost, or "" if none is lost. The call does not wait."""
+        """Return the reason why Ray is lost, or "" if Ray works. The call does not wait."""
         if self._own_ray and (servers := self._servers.lost()):
             return f"{' and '.join(servers)} died"
         self._ping()
@@ -146,7 +147,8 @@ class _Watch:
         if self._question is None or not ray.wait([self._question], timeout=0)[0]:
             return
         try:
-            # Restart only our own Ray, because in a named Ray cluster a shard may wait for a node or for an image.
+            # Only our own Ray is restarted if no shard starts. In a named Ray cluster, a shard may have to wait for a
+            # node or for an image.
             self._is_stuck = not ray.get(self._question) and self._own_ray
             self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
@@ -167,13 +169,13 @@ def _stop_coordinator(coordinator: Any, *, is_orphan: bool) -> None:
 
 
 class _Stop(threading.Event):
-    """An event that SIGTERM, SIGINT, a line from `up`, or the end of standard input sets."""
+    """The request to stop: an event that SIGTERM, SIGINT, a line from `up`, or the end of standard input sets."""
 
     is_orphan = False
 
     @classmethod
     def when_told(cls) -> "_Stop":
-        """Create an event; a signal, a line or the end of standard input sets it."""
+        """Create the event, and start to listen to signals and to standard input."""
         stop = cls()
         stop.hear_signals()
 

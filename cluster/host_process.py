@@ -19,7 +19,7 @@ from shardclock_server.cluster.host_events import STOP
 from shardclock_server.cluster.node import environment_with
 
 LOCAL_HOST = "shardclock_server.cluster.local_host"
-STOP_S = 5.0  # A host that waits for its order must end within this time after a stop request.
+STOP_S = 5.0  # A host that still waits for its configuration must end within this time after a stop request.
 
 _ahead: list["HostProcess"] = []
 
@@ -27,7 +27,7 @@ _ahead: list["HostProcess"] = []
 class HostProcess:
     """A host process. A host writes events to standard output, and releases all claims when its standard input ends.
 
-    `with_group`: when the process has ended, the other processes of its process group are killed
+    With `with_group`, the other processes of its process group are killed after the process has ended.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class HostProcess:
         return status is not None and status.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
 
     def send(self, line: bytes) -> None:
-        """Send a line to the host; if the host has ended, do nothing: `has_ended` reports the end."""
+        """Send a line to the host; do nothing if the host has ended, because `has_ended` reports the end."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError, ValueError):  # one of the pipe's two ends is closed
             self._process.stdin.write(line + b"\n")
@@ -128,8 +128,9 @@ class HostProcess:
 
 
 def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
-    """Start a host of local keepers; the host waits for its order."""
-    # A frozen fork server does not notice the end of its host. The keepers have their own process groups.
+    """Start a host of local keepers; the host waits for its configuration."""
+    # The group is killed because a frozen fork server does not notice the end of its host. Keepers are not killed with
+    # the host: each keeper has its own process group.
     return HostProcess(LOCAL_HOST, environment_with({}), logs=logs, with_group=True)
 
 
@@ -142,7 +143,7 @@ def start_local_host_ahead() -> None:
 def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
     """Start a host of local keepers before a block.
 
-    After the block, stop the host if it got no order to run keepers.
+    After the block, stop the host if `up` has not sent a configuration to it.
     """
     started = _ahead.pop() if _ahead else None
     process = started or local_host() if is_local else started

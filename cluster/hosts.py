@@ -16,7 +16,8 @@ from shardclock_server.workers.app import App
 from shardclock_server.workers.machine import Machine
 
 STAND_BY = "+local"  # Users' cluster ids have no +.
-STAND_BY_MAX = 43  # Characters; Postgres truncates a session's name, "shardclock stand-by NAME", to 63 characters.
+# In characters. The name of a database session, "shardclock stand-by NAME", has at most 63 characters in Postgres.
+STAND_BY_MAX = 43
 DIGEST = 8  # The length of a digest in characters.
 RAY_HOST = "shardclock_server.cluster.host"
 
@@ -34,14 +35,14 @@ class Hosting:
 
     @property
     def local_cluster_id(self) -> str:
-        """Return the id of the local keepers' cluster; it differs from the id of Ray's cluster."""
+        """Return the cluster id of the local keepers, which differs from the cluster id of Ray's keepers."""
         return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
 
 
 def stand_by_of(cluster_id: str) -> str:
     """Return the id of the local cluster that stands by for a cluster of Ray's keepers.
 
-    shape:   at most `STAND_BY_MAX` characters; each cluster has a different name
+    shape:   at most `STAND_BY_MAX` characters; different for each `cluster_id`
     """
     room = STAND_BY_MAX - len(STAND_BY)
     if len(cluster_id) > room:
@@ -51,7 +52,7 @@ def stand_by_of(cluster_id: str) -> str:
 
 
 class Hosts(Protocol):
-    """Start hosts of one kind, for Ray or for local keepers; only one host of a kind runs at a time."""
+    """Start the hosts of one kind (for Ray, or for local keepers), one after the other."""
 
     name: str
 
@@ -78,26 +79,28 @@ class RayHosts:
         self._scratches.append(scratch)
         # Ray writes the address of the last cluster to this directory, and fails if the directory is missing.
         (scratch.path / "ray").mkdir()
-        # After the end of this process, the host may run for a moment, and still needs the directory.
+        # The host inherits the lock of the directory, because it may run for a moment after the end of this process.
         return HostProcess(
             RAY_HOST,
             self.environment(scratch.path),
             logs=self._logs,
             pass_fds=[scratch.fileno()],
-            # The agents of a lost Ray wait a minute for Ray's servers. The actors have their own process groups.
+            # Without the kill of the group, the agents of a lost Ray would wait a minute for Ray's servers. Actors are
+            # not killed with the group: each actor has its own process group.
             with_group=True,
         )
 
     def clear(self) -> None:
         """Remove the directories of all earlier hosts.
 
-        Each call removes all directories again, because processes of a killed Ray may have written to them.
+        Each call also removes directories that earlier calls have removed, because the processes of a killed Ray may
+        have written to them again.
         """
         for scratch in self._scratches:
             scratch.remove()
 
     def environment(self, temp_dir: Path) -> dict[str, str]:
-        """Return the environment variables of a host; a host of Ray reads its order from these variables."""
+        """Return the environment variables of a host; a host of Ray reads its configuration from these variables."""
         it = self._hosting
         token = it.settings.ray_auth_token
         return {
@@ -113,7 +116,7 @@ class RayHosts:
 
 
 class LocalHosts:
-    """Hosts of local keepers. The first host may have been started ahead, to load its modules while Postgres starts."""
+    """Hosts of local keepers. The first host may already run, because it loads its modules while Postgres starts."""
 
     name = "the host of the local keepers"
 
@@ -123,7 +126,7 @@ class LocalHosts:
         self._ahead = ahead
 
     def start(self) -> HostProcess:
-        """Start a host, or use the host that was started ahead, and send it the order."""
+        """Start a host, or use the host that already runs, and send the configuration to it."""
         process, self._ahead = self._ahead or local_host(logs=self._logs), None
         process.send(self.order())
         return process
@@ -132,10 +135,11 @@ class LocalHosts:
         """Remove nothing, because hosts of local keepers leave no files."""
 
     def order(self) -> bytes:
-        """Write the order."""
+        """Return the line with the configuration of a host."""
         it = self._hosting
         stands_by = it.settings.has_stand_by
-        # A handler that needs GPUs requires Ray. While Ray is missing, the deliveries of this handler wait.
+        # Local keepers that stand by for Ray do not run handlers that need GPUs, because such handlers require Ray. The
+        # deliveries of these handlers wait while Ray is missing.
         app = Machine.here().share_of(it.app) if it.app and stands_by else it.app
         return LocalOrder(
             cluster_id=it.local_cluster_id,

@@ -9,7 +9,7 @@ from shardclock_server.cluster.host_process import HostProcess
 from shardclock_server.cluster.hosts import Hosts
 from shardclock_server.cluster.restarts import Restarts
 
-# The time within which a restarted host must be ready; otherwise the host is killed and started again. After each kill,
+# The time within which a started host must be ready; otherwise the host is killed and started again. After each kill,
 # the next host gets more time, because the machine may be too busy.
 PATIENCE = Backoff(30.0, 240.0)
 # A host that sends ALIVE every two seconds, and then is silent for this time, is frozen.
@@ -42,7 +42,7 @@ class KeptHost:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the process has ended by itself. A process that was killed may succeed at the next start."""
+        """Return whether the process has ended by itself. If it was killed, the result is False: a restart may help."""
         return self._process is not None and self._process.has_ended and not self._process.was_killed
 
     @property
@@ -52,7 +52,7 @@ class KeptHost:
 
     @property
     def outputs(self) -> list[HostProcess]:
-        """Return a list with the running process, for `select`; empty if the process sends no more events."""
+        """Return a list for `select`: the process, or nothing if no process can send events."""
         return [] if self._process is None or self._process.output_ended else [self._process]
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class KeptHost:
 
     def hear(self, wait_s: float) -> bool:
         """Read events for at most `wait_s` or until the host is ready; return whether the host is ready."""
-        if self._process is None:  # The pause before the next start is not over.
+        if self._process is None:  # no process runs until the pause before the next start is over
             time.sleep(wait_s)
             return False
         for said in self._process.events(0 if self.is_ready else wait_s):
@@ -127,7 +127,7 @@ class KeptHost:
 
     @property
     def _is_stuck(self) -> bool:
-        """Return whether the process hangs. It hangs, for example, if one of Ray's processes dies while Ray starts."""
+        """Return whether the process takes too long to start, for example because one of Ray's processes died."""
         return not self.is_ready and time.monotonic() - self._restarts.started_at_s > self._patience_s
 
     @property

@@ -103,7 +103,7 @@ def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
 
 @contextmanager
 def _held(settings: Settings) -> Iterator[None]:
-    """Hold the embedded Postgres, so that Postgres runs until the keepers have drained, even if `up` is killed."""
+    """Use the embedded Postgres during a block: it then runs until the keepers have drained, even if `up` is killed."""
     with ThreadPoolExecutor(1, "postgres") as pool:
         holding = pool.submit(EmbeddedPostgres.start, settings.data_dir, version=settings.postgres_version)
         try:

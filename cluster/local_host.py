@@ -1,8 +1,8 @@
 """The host process of local keepers: a child of `up` that coordinates the keepers without Ray.
 
-`up` starts the host before the database is ready. The host imports its modules, and waits for its order, a line on
-standard input. Later lines report that the host of Ray has ended or is ready. When standard input ends, the host
-releases all claims and ends.
+`up` starts the host before the database is ready. The host imports its modules, and waits for the first line on
+standard input, which has its configuration (`local_order`). Later lines report that the host of Ray has ended or is
+ready. When standard input ends, the host releases all claims and ends.
 
 This module has few imports, because multiprocessing runs the main module again in each keeper's process.
 """
@@ -41,5 +41,6 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    # An ordinary exit would wait for the keepers' processes; these may still drain, and another coordinator leads now.
+    # An ordinary exit would wait for the keepers' processes. The keepers do not need this host to drain, and another
+    # coordinator leads now.
     os._exit(code)

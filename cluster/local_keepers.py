@@ -35,7 +35,7 @@ DRAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
-    """The order of each keeper's process; `environment` has the variables of the settings and of the database."""
+    """The configuration of each keeper's process; `environment` has the variables of the settings and the database."""
 
     settings: Settings
     environment: Mapping[str, str] = field(repr=False)
@@ -47,7 +47,7 @@ Compose = Callable[[KeeperConfig, Incarnation], LongRunning]
 
 
 def mains(config: KeeperConfig) -> dict[str, KeeperMain]:
-    """Return the program of each role's processes."""
+    """Return, for each role, the function that a keeper's process of this role runs."""
     compose: dict[str, Compose] = {SHARD: _shard, WORKER: _worker, ENGINE: _engine}
     return {role: partial(_keep, config, role, made_by) for role, made_by in compose.items()}
 

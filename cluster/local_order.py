@@ -1,4 +1,4 @@
-"""Define the order that `up` sends to a host of local keepers; this module imports no keeper."""
+"""Define the order: the configuration that `up` sends to a host of local keepers. This module imports no keeper."""
 
 import json
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from shardclock_server.workers.app import NO_APP, App
 
 @dataclass(frozen=True, slots=True)
 class LocalOrder:
-    """The order that `up` sends to the host of local keepers: the settings and the environment of the keepers.
+    """The configuration that `up` sends to the host of local keepers: the settings and the environment of the keepers.
 
-    `environment` has the variables of the settings and of the database, for the keepers and the user's code. `beside`
-    is the id of Ray's cluster, for which the local keepers stand by; "": there is no such cluster.
+    `environment` has the variables of the settings and of the database, for the keepers and the user's code. If the
+    local keepers stand by for Ray, `beside` is the id of Ray's cluster; otherwise it is empty.
     """
 
     cluster_id: str

@@ -14,7 +14,8 @@ from shardclock_server.shards import shard  # noqa: E402
 
 __all__ = ["local_keepers", "shard"]
 
-# After a collection in a child process, the memory pages of all objects would be copied, because a collection writes to
-# each object. A garbage collection in this process would take 20 ms and free almost nothing.
+# The freeze excludes all objects from the garbage collections of child processes. A collection writes to each object,
+# so a child process would get its own copy of all memory pages. A collection in this process before the freeze would
+# take 20 ms and free almost nothing.
 gc.freeze()
 gc.enable()

@@ -36,14 +36,15 @@ class RayRefused(Exception):
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     """Set the environment variables that Ray reads at its import. Call this function before `import ray`.
 
-    Our own Ray ignores the shell's variables for another Ray. A joined Ray gets all variables.
+    For our own Ray, the function removes all variables that begin with RAY_, because the shell may have set them for
+    another Ray. If we join a Ray, these variables stay.
     """
     if settings.ray_address is None:
         for name in [name for name in os.environ if name.startswith("RAY_")]:
             del os.environ[name]
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
-        # With Ray's default, nice 15, all other processes of the machine would delay due timers.
+        # By default, Ray runs its workers with nice 15: other processes of the machine would then delay due timers.
         "RAY_worker_niceness": "0",
         # Ray writes the address of the current cluster to a file in RAY_TMPDIR; by default all clusters of a machine
         # share one file.
@@ -54,7 +55,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     }
     given = settings.ray_auth_token
     if given is not None or settings.ray_address is None:
-        # Without both variables, a local Ray would write a token into the home directory.
+        # If one of both variables is missing, a local Ray writes a token into the home directory.
         token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
@@ -71,7 +72,7 @@ def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], N
     if not ADDRESS.fullmatch(address):
         return True
     answered = threading.Event()
-    # A daemon thread, so that this process can exit although Ray's client waits 40 s.
+    # The thread is a daemon, so that this process can exit although Ray's client waits 40 s.
     threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
     began, told = time.monotonic(), False
     while not answered.wait(POLL_S):
@@ -100,7 +101,10 @@ def _ask_until_answered(address: str, answered: threading.Event) -> None:
 
 
 class _NoPaths(list[str]):
-    """A list that ignores additions: otherwise Ray's workers would search modules in the current directory first."""
+    """A list that ignores additions.
+
+    Ray extends its list of module paths with the current directory, and Ray's workers would search there first.
+    """
 
     def extend(self, _: Iterable[str]) -> None:
         """Add nothing."""
@@ -137,16 +141,20 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
 
 
 def show_logs_of_earlier_jobs() -> None:
-    """Print the logs of all actors, because the actors of a cluster outlive the driver that started them."""
+    """Let Ray print the logs of all actors, not only of the actors that this process has started.
+
+    The actors of a cluster that keeps running were started by an earlier process.
+    """
     from ray._private import worker
 
     worker.global_worker._filter_logs_by_job = False  # noqa: SLF001 - Ray has no option for it; tests/k8s/test_run.py checks it
 
 
 def _look_for_nodes_by_their_sockets(address: str) -> None:
-    """Let a driver find its node by the node's socket: the containers of a pod may share only volumes.
+    """Let this process find its Ray node by the node's socket.
 
-    Ray's own search can't see processes in other containers.
+    Ray searches for the node's processes, but can't see processes in another container of the pod. The socket is on a
+    volume that the containers share.
     """
     from ray._private import services
 
@@ -180,7 +188,7 @@ def _answers(socket_path: str) -> bool:
 
 
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
-    """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
+    """Find or create the coordinator: a detached actor, which Ray restarts as long as the Ray cluster runs.
 
     If the coordinator's home node was lost, Ray has restarted the coordinator on another node. In this case the
     function kills the restarted coordinator, and creates a coordinator on this node. The replacement delays no timers,
@@ -258,7 +266,7 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
     try:
         accepted, why = GcsClient(address=address).drain_node(
             node_id,
-            # This reason drains a node even while tasks or actors run on it.
+            # With this reason, Ray drains a node even while tasks or actors run on it.
             DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "shardclock leave",
             int((time.time() + within_s) * 1000),

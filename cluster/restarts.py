@@ -4,7 +4,7 @@ import time
 
 from shardclock.backoff import Backoff
 
-STEADY_S = 60.0  # a start is successful if the process runs for this time
+STEADY_S = 60.0  # a start counts as successful if the process then runs for this time
 
 
 class Restarts:

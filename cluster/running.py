@@ -62,8 +62,8 @@ class RunningCluster:
             self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell, rest_s=rest_s)
         # In the order of their start: the local keepers must not wait for Ray.
         self._hosts = [host for host in (self._local, self._ray) if host is not None]
-        # The state at the last message to the local host: the number of starts of the local host, the number of losses
-        # of Ray's host, and the node on which Ray's host is ready.
+        # The state at the last message to the local host: how often the local host was started, how often Ray's host
+        # was lost, and the node on which Ray's host is ready.
         self._told = (0, 0, "")
         # the keys are the names of processes
         self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))
@@ -109,7 +109,7 @@ class RunningCluster:
         self._tell_local()
 
     def unready(self) -> list[str]:
-        """List the conditions of the first firing that are not met yet."""
+        """List the reasons why timers can't fire yet; empty when a host is ready."""
         is_ready = any(host.is_ready for host in self._hosts)
         return [] if is_ready else [f"{self._hosts[0].name} has not started"]
 
@@ -122,7 +122,7 @@ class RunningCluster:
         self._exporting.stop()
 
     def _tell_local(self) -> None:
-        """Tell the local host whether Ray's host is ready: after a start of the local host, and at each change."""
+        """Tell the local host whether Ray's host is ready, after each start of the local host and after each change."""
         if self._local is None or self._ray is None:
             return
         node_id = self._ray.ready_on
@@ -132,7 +132,7 @@ class RunningCluster:
         self._told = now
 
     def _tend_one(self, part: str, tend: Callable[[], None]) -> None:
-        """Call the process's `tend`. If the process can't be started, the other processes continue."""
+        """Call the `tend` of one process. If this process can't be started, the next try follows after a pause."""
         if not self._faults[part].is_due:
             return
         try:

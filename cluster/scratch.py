@@ -21,10 +21,11 @@ from shardclock_server.embedded.memory import MEMORY
 
 PREFIX = "shardclock-"
 LOCK = "owner.lock"
-# Linux allows 107 bytes for the path of a socket. `/shardclock-ray-…/r` has 26 bytes, and Ray's own part has 64 bytes
-# if the pid has 7 digits.
+# The limit for the path of the directory. Linux allows 107 bytes for the path of a socket: `/shardclock-ray-…/r` has 26
+# bytes, and Ray's part of the path has 64 bytes if the pid has 7 digits.
 PLACE_BYTES_MAX = 17
-PLAIN = re.compile(r"[\w./+-]*", re.ASCII)  # the safe characters, because Ray writes paths into its command lines
+# The characters that a path may have, because Ray writes paths into its command lines.
+PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 SHORT = Path("/tmp")  # noqa: S108 - each directory that is made here has a random name, and only its owner may enter it
 
 
@@ -63,7 +64,7 @@ class Scratch:
         return self._lock
 
     def remove(self) -> None:
-        """Remove the directory, or as much of its content as possible; a second call removes the rest."""
+        """Remove the directory, or as much of its content as possible; a further call removes the rest."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -71,9 +72,9 @@ class Scratch:
 
 
 def short_place() -> Path:
-    """Return the directory for temporary files, or /tmp.
+    """Return the system's directory for temporary files, or /tmp.
 
-    The result is /tmp if the path of a socket in the other directory would be too long, or would contain unsafe
+    The result is /tmp if the path of a socket in the system's directory would be too long, or would contain unsafe
     characters.
 
     errors:  NoPlace  there is no directory for temporary files

@@ -39,9 +39,9 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "coordinator": CoordinatorSettings,
     "gateway": GatewaySettings,
 }
-# Settings that are never written into an environment: secrets, and paths that each process chooses anew.
+# The settings that `environment` omits: secrets, and paths that each process chooses itself.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "gateway_oidc_secret", "metrics_socket"})
-# (a, b, text): setting a must be less than setting b; the text describes the consequence of a violation.
+# Pairs of settings. The first setting must be less than the second; the text describes the consequence of a violation.
 RELATIONS = (
     ("poll_s", "horizon_s", "otherwise a timer becomes due before it is claimed"),
     ("statement_timeout_s", "lease_s", "otherwise the lease expires while a statement runs"),
@@ -59,7 +59,7 @@ RELATIONS = (
     ("reconcile_s", "leader_lease_s", "otherwise the lease expires between two turns"),
     ("gateway_wait_s", "gateway_timeout_s", "otherwise the gateway waits longer for a connection than for a response"),
 )
-# Patterns of values, each with its rule in words.
+# Regular expressions for values of settings, each with a description for the user.
 MODULES = (
     r"[A-Za-z_][\w.:]*(,[A-Za-z_][\w.:]*)*",
     "names of modules with commas between them, such as orders,mail.jobs",
@@ -81,7 +81,7 @@ class InvalidSettings(ValueError):
 
 
 def _default_data_dir() -> Path:
-    # For root, choose a directory outside of root's home, because the embedded server runs as a user that can't read
+    # For root, the directory is outside of root's home, because the embedded server runs as a user that can't read
     # root's home.
     if os.geteuid() != 0:
         with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
@@ -153,7 +153,7 @@ class Settings(BaseModel):
     @field_validator("dsn")
     @classmethod
     def _dsn_is_a_url(cls, dsn: SecretStr | None) -> SecretStr | None:
-        """Refuse a DSN that can never connect; the message does not show the DSN, because it may contain a password."""
+        """Refuse an invalid DSN; the message does not show the DSN, because it may contain a password."""
         if dsn is not None:
             try:
                 Dsn(dsn.get_secret_value())
@@ -195,7 +195,7 @@ class Settings(BaseModel):
 
     @property
     def has_stand_by(self) -> bool:
-        """Return whether local keepers stand by for our own Ray, because its keepers end together with it."""
+        """Return whether local keepers stand by for our own Ray, because Ray's keepers end together with Ray."""
         return self.standby and not self.local and self.ray_address is None
 
     def named(self) -> dict[str, Any]:

@@ -5,11 +5,11 @@
         await sc.advance("P3D")
 
 The cluster has no Ray and no background loops. `databases` lends each test a separate migrated database, in which
-`now()` returns the time of the test's clock. `stepping` moves the clock from each moment with due work to the next such
-moment. At each of these moments, the shard, the worker and the engine (`keepers`) work in the test's own process, with
-the code of production. `moments` raises an error if the work at one moment never ends, and `progress` logs the clock
-during a long advance. `api` serves the HTTP API. `environment` sets the environment variables from which clients
-without a URL read the cluster. `webhooks` records webhooks instead of sending them.
+`now()` returns the time of the test's clock. `stepping` moves the clock to each moment at which work is due, one moment
+after the other. At each of these moments, the shard, the worker and the engine (`keepers`) do this work in the test's
+own process, with the code of production. `moments` raises an error if the work at one moment never ends, and `progress`
+logs the clock during a long advance. `api` serves the HTTP API. `environment` sets the environment variables that give
+clients the URL of the test cluster. `webhooks` records webhooks instead of sending them.
 
 `shardclock.testing.cluster` finds this package's `cluster` by an entry point:
 docs/decisions/0052-a-clock-that-tests-move.md.

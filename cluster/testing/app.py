@@ -72,7 +72,7 @@ class AppHere:
 
     @property
     def unpaced_specs(self) -> list[HandlerSpec]:
-        """Return the handlers without rate limits: with a stopped clock, a rate limit would allow only one call."""
+        """Return the handlers without rate limits, because with a stopped clock a limit would allow only one call."""
         return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
 
     @property

@@ -24,7 +24,8 @@ from shardclock_server.sql.session import Session
 # the `kind` of the temporary directories, and the name of the data directory in each of them
 KIND, DATA = "testing", "data"
 TEMPLATE = "template_of_tests"
-DAYS_MAX = 20  # The limit of templates (8 MiB each); a test on a further day creates the log's partitions itself.
+# The maximum number of templates (8 MiB each). A test that needs one more template creates the log's partitions itself.
+DAYS_MAX = 20
 # The timeout is long, because a copy waits for two checkpoints, and the machine may be busy with other tests.
 TIMEOUT_S = 60.0
 

@@ -26,8 +26,8 @@ from shardclock_server.workers.in_process import InProcessHandler, InProcessRun
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.stepped import SteppedWorker
 
-# The database belongs to this installation. A cluster of another installation that connects by mistake is on hold:
-# docs/decisions/0016-a-copy-does-not-fire.md.
+# The name of the installation that owns the database. If a cluster of another installation connects by mistake, it
+# fires no timers: docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
 JOB, LOG = "job:", "log"  # The prefix of the targets of jobs, and the target that calls nothing.
 # A worker measures leases in real time, even while a debugger stops the handler. So the lease is an hour.

@@ -7,7 +7,7 @@ from shardclock_server.sql.clock.moved import NextDue
 from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 
-# The limit of rounds of firings at one moment; a round fires up to thousands of timers in some milliseconds.
+# The maximum number of rounds of firings at one moment; a round fires up to thousands of timers in some milliseconds.
 ROUNDS_MAX = 1_000
 STUCK_ROUNDS_MAX = 50  # The number of rounds for which the same work may stay due.
 PAUSE_S = 0.01  # The pause before a round if the last round could not do the due work.

@@ -56,8 +56,10 @@ class SteppedCluster:
 
         errors:  ImportError  httpx2 is not installed; the message explains how to install it
         """
-        __tracebackhide__ = True  # Pytest then shows the test's line and the message, without this frame.
-        if find_spec("httpx2") is None:  # A test that uses only SQL needs no httpx2.
+        __tracebackhide__ = (
+            True  # With this variable, Pytest shows the test's line and the message, without this frame.
+        )
+        if find_spec("httpx2") is None:  # httpx2 is optional, because a test that uses only SQL does not need it.
             raise ImportError(NO_HTTPX2)
         from shardclock import AsyncClient
 
@@ -123,12 +125,13 @@ class SteppedCluster:
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)
         try:
             return await next_due(self._session, until=until, fire_until=fire_until, holder=self._keepers.shard.holder)
-        # A step of the shard halves a refused batch. So an invalid timer does not stop the other timers of the batch.
+        # The statement above fires all due timers in one batch, so one invalid timer makes Postgres refuse the batch. A
+        # step of the shard then fires these timers, because it splits a refused batch.
         except StatementRefused:
             return await next_due(self._session, until=until)
 
     async def _let_happen(self, due: NextDue | None, *, until: datetime) -> NextDue | None:
-        """Repeat rounds of work until no work is due at the clock's moment; return the next due work up to `until`."""
+        """Do all work that is due now, round after round; return the next work that is due later, up to `until`."""
         moment = Moment(self._now)
         while due is not None and due.due_at <= self._now:
             if pause_s := moment.begin_round(due):
