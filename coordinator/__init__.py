@@ -3,17 +3,17 @@
 The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration acquires or
 renews the leader's lease, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines.
 A `crew` handles one role: it reads the role's processes and nodes from the `fleet`, and the role's keepers from the
-holders table. A crew ends lost holders (`lost_holders`). A pure function decides a takeover: which keepers get the
-slots of a silent keeper, and which keepers start or retire (`takeover_plan`). The crew executes the steps
-(`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in the
-fleet, so a new coordinator can continue after a kill.
+holders table. A crew ends lost holders (`lost_holders`). A pure function (`takeover_plan`) decides which keepers get
+the slots of a silent keeper, and which keepers start or retire. The crew executes the steps (`keeper_processes` starts,
+watches and ends the keepers). All state of the coordinator is in Postgres and in the fleet, so after a kill a new
+coordinator can continue.
 
-No timer depends on the coordinator. Other keepers take over from a dead keeper after about 0.2 s; without a
-coordinator, after the lease of 10 s. The coordinator also scales the roles, and moves keepers away from a draining
-node. The coordinator can't know whether a silent keeper is dead; `heartbeat_monitor` measures the silences. The
-coordinator suspends a silent keeper early, because a suspension does no harm if the keeper is alive, and kills the
-keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail. `placement`
-chooses the nodes for the keepers of a role.
+No timer depends on the coordinator. With a coordinator, other keepers take over from a dead keeper after about 0.2 s;
+without a coordinator, they take over when the lease of 10 s ends. The coordinator also scales the roles, and moves
+keepers away from a draining node. `heartbeat_monitor` measures for how long each keeper has been silent. The
+coordinator can't know whether a silent keeper is dead. So it suspends the keeper soon, because a suspension does no
+harm if the keeper is alive, and kills the keeper only after a longer silence. `quarantine` and `backoff` prevent
+repeated starts of actors on nodes where starts fail. `placement` chooses the nodes for the keepers of a role.
 
 If two clusters share a database, only one coordinator leads. The leader's lease and term are a row in Postgres
 (`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that no timer is late

@@ -22,7 +22,10 @@ class SpawnBackoff:
         self._spawn_at_s = 0.0
 
     def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
-        """Count an actor that died within `STARTING_S` of its start as a failed start; else reset the count."""
+        """Count a failed start for each ended actor younger than `STARTING_S`; an older actor resets the count.
+
+        shape:   `ages_s` are the ages of the actors at their end
+        """
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
             if self._failed_starts > 1:  # a single failure causes no pause, because it may have a passing cause

@@ -77,7 +77,7 @@ class Crew:
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
         """Assign the slots of silent keepers to other keepers; return whether any slot was reassigned.
 
-        The list of nodes is from the previous iteration, because a busy Ray head answers late.
+        The method uses the list of nodes from the previous iteration, because a busy Ray head answers late.
         """
         holders, _ = self._watched(seen)
         mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}
@@ -145,9 +145,9 @@ class Crew:
 
     @property
     def needs_processors(self) -> bool:
-        """Return whether the start of the first local shards needs the processors; they register after about 0.1 s.
+        """Return whether the first local shards are starting. They need the processors for about 0.1 s.
 
-        Other keepers start only after these shards have registered.
+        The keepers of other roles start only after these shards have registered.
         """
         return self.role == SHARD and self._fleet.kind == LOCAL and self._processes.starts_from_nothing
 
@@ -210,7 +210,7 @@ class Crew:
         gone |= dict.fromkeys(late, NEVER_STARTED)
         # An actor that has not started in time has no holder, so end_holders() doesn't report it.
         self.stats.takeovers.update(["never_started"] * len(late))
-        # Now `gone` has all actors of this cluster that have ended, are silent, or have not started in time.
+        # At this point, `gone` has all actors of this cluster that have ended, are silent, or did not start in time.
         lost = lost_holders(
             holders,
             cluster_id=self._cluster_id,

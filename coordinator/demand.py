@@ -34,9 +34,8 @@ def shards_for(per_s: float, *, target_per_s: int) -> int:
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a number, but with delayed decreases.
-
-    An increase applies immediately. A decrease applies when the number has been lower for `after_s`.
+    """Smooth a number: an increase applies immediately, and a decrease applies after the number was lower for
+    `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """

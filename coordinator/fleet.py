@@ -68,7 +68,7 @@ class Fleet(Protocol):
         """
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Request nodes for `shards` shards in total, if the fleet can get more nodes; 0 withdraws the request.
+        """Request as many nodes as `shards` shards need in total, if the fleet can get nodes; 0 withdraws the request.
 
         errors:  FleetUnavailable  no answer before the timeout
         """

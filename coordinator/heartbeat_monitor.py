@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A longer gap between two checks means that the coordinator itself paused, so the gap proves no silence of a keeper.
+# If the time between two checks is longer, the coordinator itself was paused, so no keeper counts as silent.
 UNSEEN_S = 1.0
 
 

@@ -116,7 +116,7 @@ class KeeperProcesses:
 
     @property
     def starts_from_nothing(self) -> bool:
-        """Return whether a keeper is starting, and all supervised keepers were started less than `SOON_S` ago."""
+        """Return whether a keeper is starting, and no supervised keeper is older than `SOON_S`."""
         since = time.monotonic() - SOON_S
         return self.is_starting and all(process.since > since for process in self._processes.values())
 

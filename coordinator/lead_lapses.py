@@ -5,11 +5,11 @@ units:   now_s in seconds of the monotonic clock
 
 from shardclock.backoff import Backoff
 
-# An idle coordinator runs an iteration each second. A longer gap means that Postgres was down or that this process was
-# paused.
+# An idle coordinator runs an iteration each second. If two iterations are further apart than this time, Postgres was
+# down or this process was paused.
 UNSEEN_S = 2.0
-# The pauses are for the case that Ray's coordinator repeatedly freezes and continues. A freeze of 15 s ends the host of
-# Ray.
+# The pauses before the lead is offered to Ray's cluster again. They limit the changes of the lead if Ray's coordinator
+# repeatedly freezes and continues; only a freeze of 15 s or more ends the host of Ray.
 PAUSES = Backoff(10.0, 120.0)
 STEADY_S = 60.0  # If Ray's cluster leads for this long, its count of losses is reset.
 

@@ -17,7 +17,8 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 EVERY_S = 1.0  # The time between two iterations; an event becomes a delivery at most a second after its commit.
 OBSERVE_S = 15.0  # The time between two observations, equal to Prometheus's scrape interval.
-# The statement fails, for example, if the database roles lack a privilege that a new release needs.
+# The pauses after failures. The statement fails, for example, if a database role lacks a privilege that a new release
+# needs.
 RETRY_S, RETRY_S_MAX = 5.0, 300.0
 LAG, LATE = "cluster.lag", "job.late"  # The coordinator observes these events, because no row change shows them.
 

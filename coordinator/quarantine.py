@@ -22,9 +22,10 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Return the late actors; an actor's time limit begins again when another actor starts on the same node.
+    """Return the actors that have not started in time.
 
-    A node on which other actors start is slow, but not broken.
+    The time limit of an actor begins again when another actor starts on the same node, because this node is slow but
+    not broken.
 
     units:   all times in seconds of the monotonic clock
     """

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Spawner:
-    """Create the actors of a role; `cluster` provides the class of the actors and the arguments of the constructor.
+    """Create the actors of a role, with a class of actors and constructor arguments from the package `cluster`.
 
     Nodes that offer `worker_resource` to Ray are reserved for workers (`coordinator.placement`).
     """
@@ -112,7 +112,7 @@ class RayFleet:
         return name, RayKeeper(await _ask(lambda: self._spawner.spawn(name, node_id)))
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Request nodes for a total of `shards` shards from Ray's autoscaler, if Ray has one; 0 withdraws the request.
+        """Request as many nodes as `shards` shards need in total from Ray's autoscaler; 0 withdraws the request.
 
         errors:  FleetUnavailable  no answer before the timeout
         """

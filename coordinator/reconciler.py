@@ -26,7 +26,7 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 STARTING_TURN_S = 0.03  # The time between two iterations while a keeper is about to register.
-SUSPECT_SLACK_S = 0.002  # A keeper is suspect a little after the timeout.
+SUSPECT_SLACK_S = 0.002  # The iteration runs this much later than the timeout, so that the keeper is suspect by then.
 STANDING_BY_S = 1.0  # The time between two iterations without keepers; `up` wakes this cluster when it must lead.
 INCARNATION_BITS = 63  # A number of this size fits into Postgres's bigint.
 ASK_AGAIN_S = 5.0  # The pause after the fleet did not answer a call.
@@ -144,7 +144,7 @@ class Reconciler:
             await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
-        """Take the lead from the cluster `beside`, or hand the lead to it; tell the user which keepers fire timers.
+        """Take the lead from the cluster `beside`, or hand the lead to this cluster; tell the user which keepers fire.
 
         errors:  StoreUnavailable  no answer before the timeout
         """
@@ -185,7 +185,7 @@ class Reconciler:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the fleet accepts requests for shards, but no shard is running or starting."""
+        """Return whether no shard runs, and starts of shards have failed for too long."""
         return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
 
     @property

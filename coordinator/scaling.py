@@ -29,7 +29,10 @@ class LoadReading:
 
 
 class Scaling:
-    """Follow the forecast while a policy is set; use a separate connection, so that no iteration waits for a read."""
+    """Compute the number of shards while a policy is set, from a forecast that a separate connection reads.
+
+    Because of the separate connection, no iteration of the reconcile loop waits for the read.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class Scaling:
         self._nodes = GiveBack(self._settings.give_back_s)
 
     def _last_reading(self) -> LoadReading | None:
-        """Return the result of the last read, unless an earlier call returned it; start a new read when it is due."""
+        """Return the result of the last read once, and then None; start a new read when it is due."""
         now_s, seen = time.monotonic(), None
         if self._reading is not None and self._reading.done():
             error = self._reading.exception()

@@ -1,4 +1,4 @@
-"""Decide a takeover: which silent keepers of a role are suspended, and which keepers get their slots (pure).
+"""Decide which silent keepers of a role are suspended, and which keepers get the slots of these keepers (pure).
 
 The plan also contains the keepers to start and to retire. `lost_holders` decides which keepers are dead.
 """
