@@ -50,7 +50,7 @@ class KeeperPart:
         """Start no more calls, and wake the loops."""
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Ask the running calls to end; all loops have ended before. Return the tasks of these calls."""
+        """Ask the running calls to end, after the end of all loops; return the tasks of these calls."""
         return set()
 
     async def break_off(self) -> None:

@@ -1,4 +1,4 @@
-"""Start, watch and drain a keeper in its own process: an actor of Ray or a local process. No decisions here."""
+"""Start, watch and drain a keeper in its own process: an actor of Ray or a local process. The code decides nothing."""
 
 import asyncio
 import os

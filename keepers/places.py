@@ -63,7 +63,7 @@ class UsablePlaces:
         return kept
 
     def begin(self) -> dict[str, int]:
-        """Reserve half of each target's free places for a statement; the rest is for concurrent statements."""
+        """Reserve half of each target's free places for a statement; the other half is for concurrent statements."""
         using = {
             target: math.ceil(free / 2)
             for target, limit in self._limits.items()

@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from shardclock_server.metrics.refusals import PortTaken
 
 TEXT = "text/plain; charset=utf-8"
-REQUEST_S = 10.0  # the timeout of a request, because a client that sends nothing would block a thread for ever
+REQUEST_S = 10.0  # requests have a timeout, because a client that sends nothing would block a thread for ever
 CLOSE_S = 0.1  # the interval between two checks for a stop
 
 

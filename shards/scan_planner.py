@@ -151,10 +151,10 @@ class ScanPlanner:
         self.passed_at_s, self._is_newest_next = planned.turn_at_s, planned.scan.scope == "ahead"
 
     def _between_s(self, since_s: float) -> float:
-        """Return the part of the rotation for this scan, as a time: since the last scan, but at most two polls.
+        """Return the time for which this scan reads slots: the time since the last scan, but at most two polls.
 
         A scan after a long pause reads more slots, so that a rotation takes the same time on a busy machine. The limit
-        of two polls keeps direct firing fast: each further slot delays every timer of the scan.
+        of two polls keeps direct firing fast, because each further slot delays every timer of the scan.
         """
         if self.direct and since_s < self.settings.poll_s:
             return DIRECT_S

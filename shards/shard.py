@@ -159,7 +159,7 @@ class Shard(Keeper):
             except BaseException as error:
                 # The outcome is unknown. A repeated statement is safe: a timer that has fired has no row.
                 self._queue.add(due)
-                # for example because of large payloads: a smaller batch may fire in time
+                # for example because of large payloads; a smaller batch may fire in time
                 if isinstance(error, StoreTooSlow):
                     self._fire_batch = max(1, len(due) // 2)
                 raise
@@ -257,7 +257,7 @@ class Shard(Keeper):
         Pause the timer if its data are the cause, otherwise release it.
         """
         self.stats.refused += 1
-        await self._sort_out([timer], [])  # retries the other timers that the same transaction has locked
+        await self._sort_out([timer], [])  # also retries timers that were locked by the same transaction
         refused = values_at_fault(error)
         is_at_fault = isinstance(error, InvalidTimer) or (refused is not None and refused.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
@@ -280,7 +280,7 @@ class Shard(Keeper):
         believed_s = self._clock.now_s()
         self._clock.observe(server_time, sent_s=sent_s)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
-            self._queue.wake()  # the estimate was too low, so the alarm is set too late
+            self._queue.wake()  # the estimate was too low, so the alarm would come too late
 
     async def break_off(self) -> None:
         """Close the connections to workers."""

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import StatementRefused
 class SteppedShard(Shard):
     """A shard that fires due timers only when `step` is called."""
 
-    # A gathered start would fire a little after its due date, but the test's clock stops exactly at due dates.
+    # Starts of jobs are not delayed to fire several at once, because the test's clock stops exactly at due dates.
     gathers_starts = False
     measures_lags = False  # With a stopped clock there are no lags to measure.
 

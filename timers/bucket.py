@@ -42,7 +42,8 @@ class Bucket:
     def refund(self, count: float = 1, *, of: float | None = None) -> None:
         """Put back `count` unused units of an earlier `take` of `of` units.
 
-        If the limit of the debt reduced the number of taken units, only taken units are put back.
+        Because the debt is limited, the `take` may have taken fewer than `of` units. Units that were not taken are not
+        put back.
         """
         if self.per_s is not None:
             of = count if of is None else of

@@ -92,8 +92,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # Always search the next year, too: if the clock moves back at New Year, matches of the previous year occur
-            # again. Skip later years without a match.
+            # The next year is always searched, because matches of the previous year occur again if the clock moves back
+            # at New Year. Later years without a match are skipped.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None

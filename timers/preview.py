@@ -66,10 +66,10 @@ def preview_from(
 
 
 def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
-    """Return a moment that has the zone's offset at the date before the rule's first date.
+    """Return a moment for the comparison with the first date: its UTC offset is the offset at the rule's date before.
 
-    A comparison with the present moment would find a clock change at the first date of a yearly rule, although each
-    date of the rule has the same offset.
+    The present moment can't be used. For example, all dates of a yearly rule have the same offset, but the offset of
+    the present moment may differ, and the note would report a change of the clock.
 
     shape:   the first date itself if the rule has no earlier date, or none within `GAP_MAX`
     """
@@ -87,8 +87,8 @@ def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
     if not has_date_after(earliest):
         return first.due_date
     ends = [change.at - SECOND for change in clock_changes(rule.zone, earliest, first.due_date)]
-    # The first of these moments after which the rule has no date before `first`. This moment has the offset of the
-    # previous date.
+    # `ends` are the last seconds before the changes of the clock. The previous date lies before the first of these
+    # moments after which the rule has no date until `first`, so this moment has the offset of the previous date.
     index = bisect_left(ends, True, key=lambda end: not has_date_after(end))
     return ends[index] if index < len(ends) else first.due_date
 
@@ -98,7 +98,7 @@ def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence
     try:
         local = to_local(moment, rule.zone)
         old, new = offset_at(compared, rule.zone), offset_at(moment, rule.zone)
-    except OverflowError:  # in the last hours of the year 9999 a wall clock may show the year 10000
+    except OverflowError:  # in the last hours of the year 9999, because a wall clock may then show the year 10000
         return
     if old != new:
         yield f"clock {_offset(compared, rule.zone)} → {_offset(moment, rule.zone)}"
