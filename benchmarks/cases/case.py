@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A table of a case, and a picture of the table's first figure; the picture's file name ends with `key`."""
+    """A table of a case, with a picture of its first figure; the file name of the picture ends with `key`."""
 
     title: str
     figures: Sequence[Figure]
@@ -45,11 +45,11 @@ class Part:
 
     @classmethod
     def keyed(cls, key: str, title: str, figures: Sequence[Figure]) -> "Part":
-        """Create one of several tables with the same figures; the key of each figure starts with the table's key."""
+        """Create one of several tables with the same figures; the prefix `key` makes the keys of the figures unique."""
         return cls(title, [replace(it, key=f"{key}_{it.key}") for it in figures], key)
 
     def fill(self, figures: Figures) -> dict[str, float]:
-        """Return the figures with this table's keys."""
+        """Add the prefix of this table to the keys of measured figures."""
         return {f"{self.key}_{name}": value for name, value in figures.items()}
 
 

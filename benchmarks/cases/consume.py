@@ -61,7 +61,7 @@ class Consumers(OnRay):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Drain a backlog without a group and with a group without members; then read records.
+    """Drain a backlog twice: without a consumer group, and with a group without members. Then let members read records.
 
     The group first reads all records of the log, and then waits for single records.
     """
@@ -85,7 +85,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def _read_all(contender: Consumers, count: int) -> float:
-    """Consume the log with one insert for each batch; return the records per second until the last commit."""
+    """Consume all records, with one insert for each batch; return the records per second until the last commit."""
 
     async def insert(connection: Connection, records: Sequence[LogRecord]) -> None:
         await connection.execute(INSERT, len(records), records[-1].position)
@@ -101,7 +101,7 @@ async def _read_all(contender: Consumers, count: int) -> float:
 
 
 async def _wait_for_each(contender: Consumers) -> list[Firing]:
-    """Fire timers one by one; return for each record its time, and when the waiting group starts to work on it."""
+    """Fire timers one by one; return the time of each record, and the time at which the waiting group gets it."""
     seen: list[Firing] = []
 
     async def look(_: Connection, records: Sequence[LogRecord]) -> None:

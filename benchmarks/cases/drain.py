@@ -10,7 +10,7 @@ WITHIN_S = 300.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Add the backlog while the workers are idle; measure the time from the first firing to the last firing."""
+    """Add overdue timers while the workers are idle; measure the time from the first firing to the last firing."""
     await contender.start()
     return {"per_s": await drained_per_s(contender, contender.drained)}
 

@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 COUNT = 200_000
 WARM = 1_000
-PUT_PER_S = 10_000  # the least rate at which SQL is assumed to fill a contender's table
+PUT_PER_S = 10_000  # the assumed lowest rate, in timers per second, at which SQL fills a contender's table
 WITHIN_S = 120.0
 LOOK_S = 0.02
 

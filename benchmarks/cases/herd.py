@@ -12,7 +12,7 @@ TRICKLE = 500
 TRICKLE_AFTER_S = 0.25
 TRICKLE_EVERY_S = 0.02
 PATIENCE_S = 90.0
-PUT_PER_S = 20_000  # the least rate at which SQL is assumed to fill a contender's table
+PUT_PER_S = 20_000  # the assumed lowest rate, in timers per second, at which SQL fills a contender's table
 
 FIGURES = (
     Figure("drained", "drained in", "s"),

@@ -22,7 +22,7 @@ ZEEBE = "http://camunda.org/schema/zeebe/1.0"
 SCRIPTS = 5
 START = "select shardclock.start_process($1, jsonb_build_object('order', n)) from generate_series(1, $2::integer) n"
 LIFE = "select definition_key from shardclock.definitions where process_id = 'life'"
-# This condition excludes waiting tasks of other instances.
+# The condition on `definition_key` excludes the tasks of other instances.
 COMPLETE = """
     select count(shardclock.complete_task(t.task_key))
     from (

@@ -32,12 +32,12 @@ async def measure(contender: Contender) -> Figures:
     await contender.until_fired(batch.count, within_s=within_s, stalled_s=within_s)
     gave_up_s = time.time()
     fired = among(await contender.firings(), batch)
-    # The measured interval starts a little before the kill: it includes timers that the killed worker had claimed but
-    # not fired.
+    # Timers that were due a little before the kill are also measured, because the killed worker may have claimed but
+    # not fired them.
     lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
     never = batch.count - len({it.due_s for it in fired})
-    # The lag of a timer that did not fire is unknown. The smallest possible lag is used: from the last due date
-    # to the end of the wait.
+    # The lag of a timer that did not fire is unknown, so its smallest possible value is used: the time from the last
+    # due date to the end of the wait.
     lags += [gave_up_s - batch.end_s] * never
     return {"worst": max(lags), "late": sum(lag > LATE_S for lag in lags), "never": never}
 

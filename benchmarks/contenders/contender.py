@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-POLL_S = 1.0  # each query takes time of Postgres, so the interval is long
+POLL_S = 1.0  # the interval is long, because each query takes processor time
 STALLED_S = 20.0
 
 
@@ -117,7 +117,7 @@ class Contender(ABC):
         """List the processes that fire timers, one for each shard or worker."""
 
     async def until_fired(self, count: int, *, within_s: float, stalled_s: float = STALLED_S) -> bool:
-        """Wait until `count` timers have fired since `open`; False if firing stalls or takes too long."""
+        """Wait until `count` timers have fired since `open`; return False if firing stalls or takes too long."""
         deadline, moved_at, before = time.monotonic() + within_s, time.monotonic(), -1
         while (now := await self.count()) < count:
             if now > before:

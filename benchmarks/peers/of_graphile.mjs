@@ -27,7 +27,7 @@ const verbs = {
     });
   },
 
-  // Its own call for many jobs, a thousand at a time; prints how many seconds it took.
+  // Adds jobs with the bulk function of graphile-worker, a thousand at a time; prints the seconds that this took.
   async add(count) {
     const utils = await makeWorkerUtils({ connectionString, logger: quiet });
     const began = performance.now();

@@ -17,7 +17,7 @@ const verbs = {
   async work(path) {
     const sheet = new Sheet(path);
     await boss.start();
-    // Half a second is the shortest that it allows; as long as fetches come back full it doesn't wait at all.
+    // pg-boss allows no polling interval below half a second. It polls again immediately after a fetch of a full batch.
     const options = { batchSize: 1000, pollingIntervalSeconds: 0.5, burstWhenBatchFull: true, localConcurrency: 2 };
     await boss.work("fire", options, async (jobs) => jobs.forEach((job) => sheet.note(job.data.due)));
     untilToldToStop(async () => {

@@ -1,4 +1,4 @@
-// Notes when each timer was due and when it fired: two doubles each, seconds since 1970, appended to a file.
+// Records the due date and the firing of each timer: two doubles, seconds since 1970, appended to a file.
 
 import { closeSync, openSync, writeSync } from "node:fs";
 
@@ -29,7 +29,7 @@ export class Sheet {
   }
 }
 
-// Runs a worker's `stop` once, when the benchmark closes our standard input.
+// Calls a worker's `stop` when the benchmark closes the standard input of this process, and then exits.
 export function untilToldToStop(stop) {
   process.stdout.write("ready\n");
   process.stdin.resume();

@@ -33,7 +33,7 @@ public class OfDbScheduler {
   static final long EVERY_MS = 50;
   static final Pattern DSN =
       Pattern.compile("postgres(?:ql)?://(?:([^:@/]*)(?::([^@/]*))?@)?([^:/?]*)(?::(\\d+))?/([^?]*)(?:\\?(.*))?");
-  // The table and the indexes that its documentation tells a user to make.
+  // The table and the indexes that db-scheduler's documentation recommends.
   static final String[] TABLE = {
     "create table scheduled_tasks (task_name text not null, task_instance text not null, task_data bytea,"
         + " execution_time timestamptz, picked boolean not null, picked_by text, last_success timestamptz,"
@@ -65,7 +65,8 @@ public class OfDbScheduler {
   static void work(HikariDataSource database, Path path) throws IOException {
     Sheet sheet = new Sheet(path);
     var fire = Tasks.oneTime("fire", Double.class).execute((instance, context) -> sheet.note(instance.getData()));
-    // Threads and limits of a run in its documentation, on machines with two cores each.
+    // The numbers of threads and the limits come from a benchmark in db-scheduler's documentation, on machines with two
+    // cores.
     Scheduler scheduler =
         Scheduler.create(database, fire)
             .threads(THREADS)
@@ -76,7 +77,7 @@ public class OfDbScheduler {
             .build();
     scheduler.start();
     System.out.println("ready");
-    // The benchmark closes our standard input when we are to stop.
+    // The benchmark stops this program by closing its standard input.
     System.in.transferTo(OutputStream.nullOutputStream());
     scheduler.stop();
     sheet.close();
@@ -122,7 +123,7 @@ public class OfDbScheduler {
     }
   }
 
-  /** Notes when each timer was due and when it fired: two doubles each, seconds since 1970, appended to a file. */
+  /** Records the due date and the firing of each timer: two doubles, seconds since 1970, appended to a file. */
   static class Sheet {
     private final OutputStream file;
     private final ConcurrentLinkedQueue<double[]> values = new ConcurrentLinkedQueue<>();

@@ -21,7 +21,7 @@ import (
 
 const every = 50 * time.Millisecond
 
-// A sheet notes when each timer was due and when it fired: two doubles each, seconds since 1970, appended to a file.
+// A sheet records the due date and the firing of each timer: two doubles, seconds since 1970, appended to a file.
 type sheet struct {
 	file   *os.File
 	lock   sync.Mutex
