@@ -70,7 +70,9 @@ alter sequence shardclock.timer_key_seq owned by shardclock.timers.timer_key;
 -- With few samples the planner can't estimate whether a prefix of names is rare or common.
 alter table shardclock.timers alter column name set statistics 1000;
 
-create index timers_by_slot on shardclock.timers (slot, due_date);
+-- A scan marks the entries of fired timers as dead, and later scans skip them. Without deduplication each timer has its
+-- own entry. An entry for many timers with the same due date is dead only after all of them have fired.
+create index timers_by_slot on shardclock.timers (slot, due_date) with (deduplicate_items = off);
 
 create index timers_by_tenant on shardclock.timers (tenant_id, due_date, timer_key)
 -- The index leaves out the tenant `default` of users without tenants, because the index costs a third of a bulk insert

@@ -1,4 +1,4 @@
-"""Claims and heartbeats read no old row versions after thousands of heartbeats and renewals under an old snapshot."""
+"""Claims and heartbeats read no old row versions: after many heartbeats under an old snapshot, and in a backlog."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.support.factories import BOUND_S, add_holder, old_snapshot, query, va
 from tests.support.plans import prepare, taking
 from tests.support.roles import as_role
 
+READ = "select idx_tup_read from pg_stat_user_indexes where indexrelname = 'timers_by_slot'"
 MANY = 3_000  # heartbeats of a quarter of an hour, and the same number of renewals
 A, B, LEADER = 1, 2, 9
 STATEMENTS = {
@@ -94,3 +95,20 @@ async def test_each_claim_still_reads_the_current_assignment(each_dsn: str, sess
     assert await value(each_dsn, "select array_agg(distinct slot % 2) from shardclock.timers") == [0]
     await end_holders(session, [A], why="test")
     assert (await claim_due(session, A, Scan("own", 0.0, 4_200), lease_s=10.0)).fired == 0
+
+
+async def test_claims_of_timers_with_the_same_due_date_read_fired_timers_only_once_more(each_dsn: str) -> None:
+    timers = "insert into shardclock.timers (timer_key, due_date) select n * 840, now() from generate_series(1, 2000) n"
+    await query(as_role(each_dsn, "owner"), "alter table shardclock.timers set (autovacuum_enabled = off)")
+    await add_holder(each_dsn, A, 0, 1)
+    await query(each_dsn, timers)
+
+    async with Session(each_dsn, application="test", timeout_s=BOUND_S, plans=QUEUE_PLANS) as session:
+        fired = [(await claim_due(session, A, Scan("own", 0.0, 84_000), lease_s=10.0)).fired for _ in range(20)]
+        async with session.connection() as connection:
+            await connection.execute("select pg_stat_force_next_flush()")
+            read = await connection.fetchval(READ)
+
+    assert fired == [100] * 20
+    # A claim reads the timers that the claim before it has fired, and marks their index entries as dead.
+    assert read <= 2 * 2_000
