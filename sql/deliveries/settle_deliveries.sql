@@ -47,30 +47,23 @@ attempt as materialized (
     cross join patience
 ),
 gone as (
-    -- The fence (holder and claims) is a condition of the delete itself. The keys are an array instead of a join, as in
-    -- fire_due.
+    -- The fence (holder and claims) is a condition of the delete itself. The array of keys forces the planner to probe
+    -- the index for each key, as in fire_due.
     delete from shardclock.deliveries d
+    using attempt a
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null and a.is_free))
+        and a.timer_key = d.timer_key
+        and a.claims = d.claims
+        -- If the call contains an older and a newer claim of the same delivery, only the outcome of the newer claim is
+        -- valid.
+        and a.intent is not null
         and d.claimed_by = :holder::bigint
-        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a where a.intent is not null)) is
-        true
-    returning d.*
-),
-ended as materialized (
-    select
-        g.*, a.intent, a.reason, a.result, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
-        -- A fast path for the most frequent record: a success without a result.
-        case
-            when a.reason is null and a.result is null
-                then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms)
-            else jsonb_strip_nulls(
-                jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms, 'reason', a.reason)
-            ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
-        end as detail
-    from gone g
-    -- Also compare the number of claims, because the call may contain the outcome of an older claim of the same
-    -- delivery.
-    join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
+    returning
+        d.timer_key, d.claims, d.process_instance_key, d.element_instance_key, d.due_date, d.created_at, d.fired_at,
+        d.occurrence, d.slot, d.tenant_id, d.timer_type, d.target, d.target_element_id, d.name, d.schedule,
+        d.failed_attempts, a.fails, a.intent, a.reason, a.result, a.duration_ms,
+        case when a.intent = 'DEAD' then d.payload end as payload,
+        case when a.intent = 'DEAD' then d.failures end as failures
 ),
 recorded as (
     insert into shardclock.command_log (
@@ -78,9 +71,17 @@ recorded as (
         intent, tenant_id, timer_type, target, target_element_id, name, schedule, detail
     )
     select
-        e.timer_key, e.process_instance_key, e.element_instance_key, e.due_date, e.created_at, e.occurrence, :holder,
-        e.intent, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule, e.detail
-    from ended e
+        g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
+        g.intent, g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule,
+        -- A fast path for the most frequent record: a success without a result.
+        case
+            when g.reason is null and g.result is null
+                then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', g.duration_ms)
+            else jsonb_strip_nulls(
+                jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', g.duration_ms, 'reason', g.reason)
+            ) || case when g.result is null then '{}' else jsonb_build_object('result', g.result) end
+        end
+    from gone g
 ),
 buried as (
     insert into shardclock.dead_letters (
@@ -89,14 +90,14 @@ buried as (
         failures
     )
     select
-        e.timer_key, e.process_instance_key, e.element_instance_key, e.due_date, e.created_at, e.fired_at, e.occurrence,
-        e.claims, e.failed, e.slot, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule,
-        coalesce(e.reason, 'no reason was given'), e.payload,
-        shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz,
+        g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.fired_at, g.occurrence,
+        g.claims, g.failed_attempts + g.fails::integer, g.slot, g.tenant_id, g.timer_type, g.target,
+        g.target_element_id, g.name, g.schedule, coalesce(g.reason, 'no reason was given'), g.payload,
+        shardclock.with_failure(g.failures, g.failed_attempts + 1, g.reason, :holder, coalesce(:now::timestamptz,
         now()))
-    from ended e
+    from gone g
     -- A given-up service task causes an incident of its instance.
-    where e.intent = 'DEAD' and e.timer_type <> 'SERVICE_TASK'
+    where g.intent = 'DEAD' and g.timer_type <> 'SERVICE_TASK'
 ),
 signaled as (
     -- After the end of a service task's delivery, this signal lets the instance continue.
@@ -105,11 +106,11 @@ signaled as (
         tenant_id, timer_type, target, target_element_id, payload
     )
     select
-        nextval('shardclock.timer_key_seq'), e.process_instance_key, e.element_instance_key, now(), now(), now(), 1,
-        e.process_instance_key % 840, e.tenant_id, 'USER', 'process:instance', e.target_element_id,
-        shardclock.on_service_task_ended(e.intent, e.target, e.reason, e.result)
-    from ended e
-    where e.timer_type = 'SERVICE_TASK'
+        nextval('shardclock.timer_key_seq'), g.process_instance_key, g.element_instance_key, now(), now(), now(), 1,
+        g.process_instance_key % 840, g.tenant_id, 'USER', 'process:instance', g.target_element_id,
+        shardclock.on_service_task_ended(g.intent, g.target, g.reason, g.result)
+    from gone g
+    where g.timer_type = 'SERVICE_TASK'
 ),
 again as (
     update shardclock.deliveries d
