@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 import shardclock
 from shardclock import InvalidHandler, describe, find_handlers, handlers_of, installed_apps
+from tests.support import ROOT
 
 App = Callable[[str, str], None]
 
@@ -234,6 +237,25 @@ def test_installed_packages_name_their_apps(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.syspath_prepend(tmp_path)
 
     assert installed_apps() == ["shop.orders", "shop:act"]
+
+
+def test_the_page_install_shows_a_package_that_names_its_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(
+        r"^```toml\n(.*?)^```$", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    project = tomllib.loads(example)["project"]
+    info = tmp_path / f"{project['name']}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert installed_apps() == ["shop.orders"]
 
 
 def test_each_public_name_of_the_package_exists() -> None:
