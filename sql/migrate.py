@@ -3,7 +3,8 @@
 The schema consists of steps and functions. A step creates or changes tables. No step undoes another step. A released
 step is never edited, because the database has recorded the checksum of its text. A function is created again whenever
 its file has changed. A migration is one transaction under an advisory lock. If two processes start together, only one
-of them applies the steps. A failure leaves the database as it was. docs/decisions/0078-one-file-for-each-function.md
+of them applies the steps. If a migration fails, the database is unchanged.
+docs/decisions/0078-one-file-for-each-function.md
 """
 
 import asyncio
@@ -60,8 +61,8 @@ begin
     end if;
 end
 $$"""
-# The second lock prevents that another transaction drops or renames partitions of the log at the same time. If such a
-# partition disappeared during the migration, Postgres could refuse to change the partitions' rights.
+# The second lock keeps other transactions from dropping or renaming partitions of the log. If a partition disappeared
+# during the migration, Postgres could refuse to change the partitions' rights.
 _LOCK = """\
 select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
 select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""
@@ -97,8 +98,8 @@ _NOT_PUBLIC = """\
 revoke all on schema shardclock from public;
 revoke all on all routines in schema shardclock from public;
 """
-# The database's setting shardclock.wall decides whether policies are created or removed; each change needs a lock on
-# all tables.
+# The database's setting shardclock.wall turns row-level security on or off. Creating and removing its policies needs a
+# lock on all tables.
 _WALL_IS_TO_CHANGE = """\
 select current_setting('shardclock.wall', true) = case
     when exists (select from pg_policies p where p.schemaname = 'shardclock' and p.policyname = 'served_rows')
@@ -258,7 +259,7 @@ async def require_current(session: Session) -> None:
 async def require_objects(session: Session) -> None:
     """Raise an error if an object of an applied step was dropped; skip the database of a later release.
 
-    A cluster starts without this check, because most timers fire without a rarely used table.
+    A cluster starts without this check, because most timers fire even if a rarely used table is missing.
 
     errors:  WrongSchema       the message names the object and the remedy
              StoreUnavailable  no answer before the timeout

@@ -26,14 +26,14 @@ begin atomic
     );
 end;
 
--- The function is stable, like Postgres's own clocks. With a volatile bound, an index scan would not stop after the due
--- rows.
+-- The function is stable, like Postgres's own now(). If it were volatile, an index scan with the condition due_date <=
+-- now() would not stop after the due rows.
 alter function pg_catalog.pg_sequence_last_value(regclass) stable;
 
 -- This cast is for the next function: a timestamptz has the same eight bytes as a bigint.
 create cast (bigint as timestamptz) without function;
 
--- The planner inlines this expression, because a call for each expression would be too slow.
+-- The planner inlines this function's body. A real call at each use would be too slow.
 create function pg_catalog.now()
 returns timestamptz
 language sql

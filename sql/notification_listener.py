@@ -1,7 +1,7 @@
 """Receive notifications of new rows.
 
-A firing transaction never sends a notification, because at the commit NOTIFY takes a lock on the whole Postgres server.
-If a notification is lost, the receiver's next poll finds the rows.
+A transaction that fires timers never sends a notification: NOTIFY takes one lock of the whole server at the commit, so
+that such transactions would wait for each other. If a notification is lost, the receiver's next poll finds the rows.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Send notifications of new rows, with pauses between the notifications, so that they cost little."""
+"""Send notifications of new rows; pauses between the notifications limit their cost."""
 
 import asyncio
 import time
@@ -64,7 +64,7 @@ class NotificationSender:
 
 
 def gap_s(took_s: float, new: int, *, heard: bool) -> float:
-    """Return the pause after a notification that took `took_s` and announced `new` rows; `heard`: a process listens."""
+    """Return the pause after a notification of `new` rows that took `took_s`; `heard` means that a process listens."""
     if not heard:
         return UNHEARD_S
     least_s, most_s = (GAP_OF_MANY_S, GAP_OF_MANY_MAX_S) if new >= MANY else (GAP_S, GAP_MAX_S)

@@ -20,7 +20,7 @@ def write_cursor(cursor: tuple[object, ...]) -> str:
 
 
 def read_cursor(model: type[C], page: str | None, source: str) -> C | None:
-    """Parse the `next` of an earlier page; None: the first page.
+    """Parse the `next` of an earlier page; if `page` is None, the caller wants the first page.
 
     errors:  Refusal  the text is not from `source`, or a part is out of range
     """

@@ -29,8 +29,8 @@ class Pool:
 
     The callers of one tenant use at most `share` sessions at a time.
 
-    units:   `waited_s` is the total wait of all callers that got a session, `missed` the number of callers without a
-             session
+    units:   `waited_s` is the total wait of all callers that got a session; `missed` is the number of callers that got
+             none
     """
 
     def __init__(

@@ -22,7 +22,8 @@ class StoreRetry:
     async def run(self, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Run the work until Postgres answers, or until the last attempt.
 
-        shape:   the result, and whether an earlier attempt without an answer may also have done the work
+        shape:   the result; then True if an earlier attempt got no answer, so that this attempt may have done the work,
+                 too
         errors:  StoreUnavailable  no attempt got an answer
         """
         for attempt in range(1, self.attempts):

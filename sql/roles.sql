@@ -134,8 +134,8 @@ grant usage on schema shardclock to shardclock_shard, shardclock_scheduler, shar
 grant select on shardclock.migrations, shardclock.functions
 to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
 
--- Rights to read: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles for shards and for
--- scheduling also have these rights.
+-- Rights to read, for the exporter and the commands `list`, `show`, `explain`, `tail`, `status` and `forecast`. The
+-- roles for shards and for scheduling also have these rights.
 grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.log_ends,
     shardclock.log_times, shardclock.consumers,
@@ -269,7 +269,8 @@ to shardclock_scheduler, shardclock_shard;
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
 
--- Rights to run and to operate shards and the coordinator: `up`, `scale`, `ramp`, `switch`, `leave`, `hold`, `release`.
+-- Rights to run and to operate shards and the coordinator, with the commands `up`, `scale`, `ramp`, `switch`, `leave`,
+-- `hold` and `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
 -- Shards write deliveries when they fire timers. Workers have the same role as shards; they claim and settle
@@ -293,7 +294,7 @@ grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, d
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
 grant insert, update, delete on shardclock.endpoint_attempts to shardclock_shard;
--- `notify`; shards write events, and the coordinator converts events to deliveries.
+-- Rights for `notify`. Shards write events, and the coordinator converts events to deliveries.
 grant select, insert, update, delete on
     shardclock.event_subscriptions, shardclock.operator_events, shardclock.event_throttles
 to shardclock_shard;
@@ -301,7 +302,7 @@ to shardclock_shard;
 grant execute on function shardclock.end_pauses, shardclock.log_of to shardclock_shard;
 grant usage on sequence shardclock.resumed_seq to shardclock_shard;
 grant execute on function shardclock.send_events, shardclock.body_of_event to shardclock_shard;
--- `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
+-- Rights for `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery, shardclock.cancel_delivery,
     shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target
@@ -310,18 +311,18 @@ grant insert, update, delete on shardclock.holders, shardclock.beats to shardclo
 grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
 grant select, insert on shardclock.log_days to shardclock_shard;
 grant usage on sequence shardclock.timer_key_seq, shardclock.position_seq to shardclock_shard;
--- `release` sets the sequence after all records, because replication copies no sequence.
+-- `release` sets the sequence to a value above all records' positions, because logical replication copies no sequence.
 grant update on sequence shardclock.position_seq to shardclock_shard;
 grant execute on function
     shardclock.adopt, shardclock.ensure_log_partitions, shardclock.rehome_log_default, shardclock.drop_log_partition
 to shardclock_shard;
--- `tenants set` and `tenants remove`.
+-- Rights for `tenants set` and `tenants remove`.
 grant insert, update, delete on shardclock.tenants to shardclock_shard;
 -- Engines count the usage of tenants with large quotas.
 grant select, insert, update, delete on shardclock.tenant_usage to shardclock_shard;
 grant execute on function shardclock.quota_of, shardclock.usage_of, shardclock.remaining_quota, shardclock.has_quota_for_start
 to shardclock_shard, shardclock_scheduler;
--- `consumers reset` and `consumers drop`.
+-- Rights for `consumers reset` and `consumers drop`.
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
 
@@ -410,7 +411,7 @@ grant delete on shardclock.operations to shardclock_gateway;
 grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
 grant execute on function shardclock.reset_group to shardclock_gateway;
 grant insert, update, delete on shardclock.tenants to shardclock_gateway;
--- A change of limits deletes the stored count.
+-- A change of a tenant's limits sets had_quota to false.
 grant select (tenant_id, resource), update (had_quota) on shardclock.tenant_usage to shardclock_gateway;
 -- For API keys with the scope operate: `scale`, `ramp`, `hold`, and `release`, which sets the sequence.
 grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
@@ -443,10 +444,12 @@ to shardclock_gateway;
 -- Postgres read the setting once for each statement.
 --
 -- The script creates the policies only if the database has the setting shardclock.wall = 'on' (`alter database … set
--- shardclock.wall = 'on'`). The policies slow some statements down, if the login also has the role of shards. The value
--- `off` removes the policies. Without the setting, for example after a restore, existing policies are not removed.
+-- shardclock.wall = 'on'`). For a login that also has the role of shards, the policies slow some statements down. The
+-- value `off` removes the policies. Without the setting, for example after a restore, existing policies are not
+-- removed.
 --
--- To change a policy, write a migration step, because the change needs an exclusive lock, and a step locks all tables.
+-- To change a policy, write a migration step, because the change needs exclusive locks on the tables, and a migration
+-- takes these locks before its steps.
 do $$
 declare
     everyone constant text :=
@@ -481,8 +484,8 @@ begin
         ) as p (policy, kind, role, rule)
         where current_setting('shardclock.wall', true) = 'on'
     loop
-        -- The comment of a policy has the expression's text, to find changes, because Postgres stores the expression
-        -- itself in another form.
+        -- Each policy's comment has the expression's original text, so that a later run can find a change. Postgres
+        -- stores the expression itself in another form.
         continue when exists (
             select from pg_catalog.pg_policy y
             where y.polrelid = held.id and y.polname = held.policy and obj_description(y.oid, 'pg_policy') = held.rule
@@ -508,9 +511,8 @@ begin
 end
 $$;
 
--- Granted to no role: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
--- shardclock.refuse_deep_config, shardclock.check_kept_message, shardclock.check_definition, shardclock.keep_hold and
--- shardclock.forget_business_keys, because only triggers call them; shardclock.require_partition_unlocked, because only
--- the functions that make and drop the log's partitions call it; the partitions of the log, because clients read the
--- log itself, and those of idempotent_requests; and the right to write api_keys or audit, because only the owner
--- writes.
+-- The following rights are granted to no role. Only triggers call shardclock.check_timer, shardclock.mark_log_writer,
+-- shardclock.note_key_prefix, shardclock.refuse_deep_config, shardclock.check_kept_message,
+-- shardclock.check_definition, shardclock.keep_hold and shardclock.forget_business_keys. Only the functions that make
+-- and drop the log's partitions call shardclock.require_partition_unlocked. Clients read the log and
+-- idempotent_requests through the parent tables, not through the partitions. Only the owner writes api_keys and audit.

@@ -50,7 +50,7 @@ class SqlScript:
 
     @property
     def version(self) -> int:
-        """The number of a step."""
+        """Return the number of a step."""
         return int(self.name[:4])
 
     @property
@@ -73,7 +73,7 @@ def steps() -> tuple[SqlScript, ...]:
 
 @cache
 def functions() -> Mapping[str, SqlScript]:
-    """Read all functions, by name, each after the functions that it needs."""
+    """Read all functions by name; each function comes after the functions that it needs."""
     found: dict[str, SqlScript] = {}
     for folder in files("shardclock_server.sql").joinpath("functions").iterdir():
         if folder.is_dir():

@@ -22,7 +22,7 @@ def author_of(key_prefix: str | None, subject: str | None, name: str | None) -> 
 
 
 class Served:
-    """The tenants and the API key for the next statements, and the values that the server has.
+    """The tenants and the API key for the next statements, and the values that the server already has.
 
     source:  docs/decisions/0056-row-level-security.md
     """
@@ -32,7 +32,7 @@ class Served:
         self._key_prefix = ""  # The empty text means no API key.
         self._sent_tenants: Tenants | None = None
         self._sent_key_prefix = ""
-        self._has_policies = True  # if the database has no policies, the server needs no values
+        self._has_policies = True  # if the database has no policies, the server does not need the tenants
 
     def choose(self, tenants: Tenants, key_prefix: str) -> None:
         """Set the tenants and the author (`author_of`) for the next statements."""
@@ -46,7 +46,7 @@ class Served:
 
     @property
     def is_current(self) -> bool:
-        """Return whether nothing must be sent: the server has the current values, or needs no values."""
+        """Return whether the server already has all values that it needs."""
         return self._sent_key_prefix == self._key_prefix and self.unsent() is None
 
     async def send(self, connection: asyncpg.Connection) -> None:
@@ -63,7 +63,8 @@ class Served:
             self._sent_tenants, self._sent_key_prefix = tenants, key_prefix
 
     def unsent(self) -> str | None:
-        """Return the tenants in the form that the policies read; None if nothing must be sent."""
+        """Return the tenants in the form that the policies read; None if the server does not need them or already has
+        them."""
         if not self._has_policies or self.tenants is None or self._sent_tenants == self.tenants:
             return None
         return "*" if self.tenants >= ALL_TENANTS else f"{{{','.join(map(_element, sorted(self.tenants)))}}}"

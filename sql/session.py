@@ -14,14 +14,15 @@ from shardclock_server.sql.served import Served, Tenants
 from shardclock_server.sql.session_settings import PoolerInBetween, connect, settings_of
 from shardclock_server.sql.statements import call_of, statement
 
-if TYPE_CHECKING:  # without the import of the client's SQL package, a shard starts faster
+if TYPE_CHECKING:  # a shard starts faster if it does not import the client's SQL package
     from shardclock.sql.statement import Statement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
 
-# Claims and fires read two known indexes. If a table grows from empty to millions of rows before its first ANALYZE, the
-# planner chooses a sequential scan, and the cached plan does not change: docs/decisions/0005-queue-plans.md.
+# The statements that claim and fire timers must read two known indexes. If a table grows from empty to millions of rows
+# before its first ANALYZE, the planner chooses a sequential scan, and the cached plan stays:
+# docs/decisions/0005-queue-plans.md.
 QUEUE_PLANS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -29,20 +30,19 @@ QUEUE_PLANS = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-# A client that schedules many timers looks up each timer by its key. Without this setting the planner may read the
-# whole table for every batch, for the reason above. The searches in the same session still get a plan for their
+# A client that schedules many timers looks up each timer by its key. Without these settings the planner may read the
+# whole table for every batch, for the reason above. Searches in the same session still get a plan that depends on their
 # filters.
 CLIENT_PLANS = {"enable_seqscan": "off", "jit": "off"}
 
-# For reading a large table with a filter, page by page, because a generic plan might read the whole table for each
-# page.
+# For searches in a large table with filters, page by page: a generic plan might read the whole table for each page.
 EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 
 # For writes that need not survive a crash: their commits don't wait for a disk or a replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# Select, among the given backends, the backends that wait at commit for a synchronous standby. If a waiting backend got
-# a cancel, its changes would become visible although no standby has the changes. A failover would undo these changes:
+# Select the given backends that wait at commit for a synchronous standby. A cancel would end the wait, and make the
+# changes visible although no standby has them. A failover would undo these changes:
 # docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 
@@ -184,7 +184,8 @@ class Session:
             return answer
 
     async def rows_telling(self, statement_name: str, /, **values: object) -> list[Record]:
-        """Run a statement without tables, outside a transaction; `:tenants` also sets the session's tenants."""
+        """Run a statement that reads no table, outside a transaction; its parameter `:tenants` also sets the session's
+        tenants."""
         async with self.connection(tells=False) as connection:
             tenants = self._served.tenants
             values["tenants"] = self._served.unsent()
@@ -200,7 +201,7 @@ class Session:
                 yield await self._open(tells=tells)
 
     async def _fetch(self, asked: tuple[Any, ...]) -> list[Record]:
-        """Send a statement; a fast path for an open connection, without the overhead of `connection`."""
+        """Send a statement; if the connection is open, avoid the overhead of the context manager `connection`."""
         connection = self._connection
         if self._left or connection is None or connection.is_closed() or not self._served.is_current:
             async with self.connection() as opened:
@@ -229,7 +230,7 @@ class Session:
                 _one_line(error), sqlstate=error.sqlstate or "", constraint=error.constraint_name or ""
             ) from error
         except asyncio.CancelledError:
-            # After a cancelled statement, the rest of its response is still to be read, so the connection is dropped.
+            # The rest of the cancelled statement's response is still unread, so the connection can't be used again.
             self._drop()
             raise
 

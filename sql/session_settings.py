@@ -1,8 +1,8 @@
 """The settings that each session sets, so that settings of the database, the role or a pooler have no effect.
 
 Shardclock's guarantees must not depend on defaults, because an operator can change a default. With `repeatable read`, a
-statement has a snapshot from before its wait for a lock; this has caused two records for one occurrence. With
-`synchronous_commit = off`, a crash has lost timers that were confirmed to a client. All reasons:
+statement that has waited for a lock still reads a snapshot from before the wait: so one occurrence got two records.
+With `synchronous_commit = off`, a crash has lost timers that were confirmed to a client. All reasons:
 docs/decisions/0037-pinned-semantics.md.
 """
 
@@ -50,10 +50,10 @@ _NO_POOLER = "sessions of Shardclock keep settings and locks, so name Postgres i
 def settings_of(
     application: str, timeout_s: float, *, plans: Mapping[str, str], inherits: Collection[str]
 ) -> dict[str, str]:
-    """Return a session's settings, including its `plans`, without the settings in `inherits`, which the role sets."""
-    # The server cancels a statement shortly before the session's timeout, so that it doesn't execute a statement
-    # without a waiting caller. Also, a frozen client must not keep due rows locked for longer than a statement may
-    # take.
+    """Return a session's settings, including its `plans`; omit the settings in `inherits`, because the role sets
+    them."""
+    # The server cancels a statement shortly before the session's timeout, so that no statement runs after its caller
+    # has given up. Also, a frozen client must not keep due rows locked for longer than a statement may take.
     limit_ms = str(int(timeout_s * 900))
     return {
         "application_name": application,
@@ -72,8 +72,8 @@ def options_of_programs() -> str:
     return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pinned.items())
 
 
-# The transaction_timeout setting. Only this limit frees the locks of a client that freezes after a statement, in the
-# middle of a message. An older server refuses a connection with this setting.
+# Servers of these versions and later have the setting transaction_timeout; an older server refuses a connection with
+# this setting. If a client freezes in a transaction while it sends a message, only this limit frees the client's locks.
 TRANSACTION_TIMEOUT_SINCE = (17,)
 
 

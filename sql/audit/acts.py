@@ -14,7 +14,8 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class NewAuditRecord:
-    """An operator's act: the known identity of the operator, the interface (for example the CLI), and the command.
+    """An operator's act: the operator's identity as far as it is known, the interface (for example the CLI), and the
+    command.
 
     shape:   `parameters` has no secrets and a limited size (see service/audit.py); `key_name` is the name of an API key
              or of a person, and `subject` identifies the person at the identity provider

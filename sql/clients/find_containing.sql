@@ -17,7 +17,7 @@
 --          element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
 --          changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
 --          target text, payload text, ended_at timestamptz, holder bigint, detail text
---        page text: the timer's name; in the row without a timer the last name that was read, or null: the tenant has
+--        page text: the timer's name; in the row without a timer the last name that was read, or null if the tenant has
 --          no more names
 -- locks: nothing
 -- index: timers_by_name_prefix, :names_max names, and at most 20 probes for each row of the page

@@ -1,6 +1,7 @@
 -- Finds records of a tenant in one section of the log, newest first.
 --
--- in:    :tenant_id text then filters, null for none:
+-- in:    :tenant_id text
+--        then filters, null for none:
 --        :intent text, :target text, :process_instance_key bigint, :since timestamptz, :before timestamptz
 --        :above bigint and :below bigint: positions between which the log is read
 --        :page_size integer

@@ -1,7 +1,8 @@
 -- Finds records of one timer, or of all timers with one name, newest first.
 --
 -- in:    :timer_key bigint or null, :name text or null
---        :tenant_id text then filters, null for none:
+--        :tenant_id text
+--        then filters, null for none:
 --        :intent text, :target text, :process_instance_key bigint, :since timestamptz, :before timestamptz
 --        the last record of the previous page, nulls for the first page:
 --        :after_at timestamptz, :after bigint, :page_size integer

@@ -1,4 +1,4 @@
--- Finds which of the given timers belong to jobs and processes; clients can't change these timers.
+-- Finds the timers of jobs and processes among the given timers; clients can't change these timers.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint
@@ -7,5 +7,6 @@
 select t.timer_key
 from shardclock.timers t
 where t.timer_key = any (:timer_keys::bigint[])
-    -- The function call, instead of the column alone, prevents a plan that reads all timers of a target.
+    -- The condition is a function call, so that the planner can't choose the index on the target and read all its
+    -- timers.
     and shardclock.is_of_system(t.target) is true

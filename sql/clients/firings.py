@@ -8,8 +8,8 @@ from datetime import datetime
 from shardclock_server.sql.session import Session
 
 FIRINGS_MAX = 30
-# The limit of records to read for a schedule. A firing has one record, or two if the timer has a target. The remaining
-# records are about changes.
+# The limit of records to read for a schedule. A firing has one record, or two if the timer has a target. Other records
+# are about changes.
 RECORDS_MAX = 100
 
 

@@ -10,7 +10,7 @@ from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Session
 
-AROUND_MAX = 100  # The number of records before a moment, and the number of records after it.
+AROUND_MAX = 100  # the limit of records before a moment, and also of records after the moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class TimerState:
 class UpcomingTimer:
     """The next occurrence of a pending or paused timer. A firing after `late_since` counts as late.
 
-    `missed_before`: the moment of a resume that chose `missed` for the occurrences before this moment; None: no resume
-    chose it.
+    If a client resumed the timer and chose `missed` for the occurrences of the pause, `missed_before` is the moment of
+    the resume; otherwise it is None.
     """
 
     due_date: datetime
@@ -107,7 +107,7 @@ async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | No
 
 
 async def read_overdue_pauses(session: Session, timer_keys: Sequence[int]) -> list[UpcomingTimer]:
-    """Among the given timers, read the clients' schedules that are paused and overdue.
+    """Read the given timers that are overdue, paused schedules of clients.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_overdue_pauses.sql

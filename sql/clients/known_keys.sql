@@ -1,4 +1,4 @@
--- Reads the pending and ended timers with the given keys, and whether each is the timer that the caller sent.
+-- Reads the pending and ended timers with the given keys, and whether each timer is the one that the caller sent.
 --
 -- in:    :timer_keys bigint[]
 --        :drawn_at timestamptz: the moment when the keys were drawn, which is the created_at of the caller's timers.

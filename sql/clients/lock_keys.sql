@@ -1,4 +1,4 @@
--- Serializes the attempts to write the same timers: takes a lock that only one attempt can have at a time.
+-- Serializes the attempts to write the same timers, by a lock that only one attempt can hold at a time.
 --
 -- in:    :first_key bigint, the batch's first timer_key
 -- out:   nothing

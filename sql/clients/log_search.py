@@ -17,8 +17,8 @@ from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.page_cursors import Position, read_cursor, write_cursor
 from shardclock_server.sql.session import Session
 
-# Concurrent transactions may write records with positions in another order than their times. Two records in the wrong
-# order are at most this many positions apart; a busy log writes this many records within seconds.
+# Concurrent transactions may write records whose positions have another order than their times. The search assumes that
+# two records in the wrong order are at most this many positions apart; a busy log writes this many within seconds.
 DISORDER = 20_000
 
 

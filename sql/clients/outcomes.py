@@ -25,7 +25,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One timer that was not written; the message and the code of the refusal."""
+    """The message and the code of the refusal of one timer, which was not written."""
 
     why: str
     code: RefusalCode = REFUSED

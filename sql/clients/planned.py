@@ -21,7 +21,7 @@ class PlannedTimer(NamedTuple):
 
 
 def plan_timer(key: int, timer: NewTimer, drawn_at: datetime, request: IdempotentRequest | None) -> PlannedTimer:
-    """Assign a key to a timer, and compute a schedule's first occurrence after the draw of the key.
+    """Assign a key to a timer; for a schedule, compute the first occurrence after `drawn_at`.
 
     errors:  InvalidTimer  the schedule can't be parsed
     """

@@ -3,7 +3,7 @@
 -- in:    :tenant_id text
 --        :names text[]: the schedules
 --        :firings_max integer: the limit of rows for each schedule
---        :records_max integer: for each schedule, search only this number of its newest records
+--        :records_max integer: the limit of records to read for each schedule, newest first
 -- out:   name text, recorded_at timestamptz
 --        intent text: TRIGGERED or SKIPPED
 --        due_date timestamptz, occurrence bigint

@@ -2,7 +2,7 @@
 --
 -- in:    :timer_keys bigint[]
 -- out:   due_date timestamptz, schedule text, zone text
---        kept_due_date timestamptz: for a schedule with a requested run: the due time of the occurrence after the run
+--        kept_due_date timestamptz: for a schedule that a client runs now: when the occurrence after this run is due
 --        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text, late_since
 --          timestamptz
 -- locks: nothing

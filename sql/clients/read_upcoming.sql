@@ -3,7 +3,7 @@
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text
 -- out:   one row or none:
 --        due_date timestamptz, schedule text, zone text
---        kept_due_date timestamptz: for a schedule with a requested run: the due time of the occurrence after the run
+--        kept_due_date timestamptz: for a schedule that a client runs now: when the occurrence after this run is due
 --        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text
 --        late_since timestamptz: the moment from which the next firing is late
 --        missed_before timestamptz or null: the moment of the resume that chose `missed`

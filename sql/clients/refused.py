@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-LOOKED_MAX = 10_000  # the search reads this many timers, in descending order of their last change
+LOOKED_MAX = 10_000  # the search reads at most this many timers, the last changed first
 
 
 @dataclass(frozen=True, slots=True)

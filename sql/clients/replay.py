@@ -1,4 +1,4 @@
-"""Handle timers of idempotent requests: find stored responses, and create the responses to store."""
+"""Find the stored responses of idempotent requests, and create the responses to store."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ def _outcome_of(
 def answers_to_store(
     planned: Sequence[PlannedTimer], outcomes: Mapping[int, Scheduled | Refused]
 ) -> Iterator[tuple[IdempotentRequest, Stored]]:
-    """Yield the requests with written timers, with the responses to store. A refused request may be sent again."""
+    """Yield each request for a written timer, with the response to store; a refused request may be sent again."""
     for plan in planned:
         outcome = outcomes[plan.key]
         if plan.request is not None and isinstance(outcome, Scheduled):

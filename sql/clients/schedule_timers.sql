@@ -25,7 +25,7 @@ logged as materialized (
     ) l
     where d.last - d.first < 100000
     union all
-    -- The keys may be far apart if another session advanced the sequence during the draw.
+    -- The keys are far apart only if another session advanced the sequence while they were drawn.
     select l.timer_key
     from drawn d
     cross join unnest(:timer_keys) as k (timer_key)
@@ -44,7 +44,7 @@ select
     s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),
     -- The columns of schedules are null in a plain timer.
     case when s.schedule is not null then s.missed end,
-    -- A schedule needs a name to be cancelled, because its timer_key changes at each firing.
+    -- A client needs a name to cancel a schedule, because the schedule's timer_key changes at each firing.
     coalesce(s.name, case when s.schedule is not null then 'schedule-' || s.timer_key end),
     s.schedule, s.tenant_id, s.payload,
     case when shardclock.reserved('target', s.target) is null then s.target else shardclock.target_of_client(s.target)

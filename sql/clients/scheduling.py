@@ -1,9 +1,9 @@
 """Schedule timers.
 
-If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written.
-`schedule_timers` may be called again with the same keys: it adds the missing timers, and returns the outcome of each
-timer. `ScheduleBatch` draws the keys and writes the timers, and draws a new key for a timer if its first key belongs to
-another timer.
+If the connection is lost during a commit, the outcome is unknown. For this reason, keys are drawn before the timers are
+written. `schedule_timers` may be called again with the same keys: it adds the missing timers, and returns the outcome
+of each timer. `ScheduleBatch` draws the keys and writes the timers. If a drawn key belongs to another timer, it draws a
+new key.
 
 A caller may pass an idempotent request (`IdempotentRequest`) with each timer. The transaction that writes the timer
 then also stores the request. If the client repeats this request within a day, it gets the same response.
@@ -45,8 +45,8 @@ class ScheduleBatch:
     async def send(self, session: Session, patience: LockPatience | None = None) -> list[Scheduled | Refused]:
         """Write all timers except faulty timers, which are refused.
 
-        With `patience`, the outcome is `Locked` for a timer that another transaction has locked, so that the other
-        timers don't wait.
+        With `patience`, the other timers don't wait for a timer whose name another transaction has locked; the outcome
+        of this timer is `Locked`.
 
         shape:   one outcome for each timer, in the order of the timers
         errors:  StoreUnavailable  the outcome is unknown: call again; no timer is written twice
@@ -66,7 +66,8 @@ class ScheduleBatch:
         return [self._outcomes[n] for n in range(len(self.timers))]
 
     def alone(self, number: int) -> "ScheduleBatch":
-        """Return a batch of one locked timer, with the same key: an earlier attempt may have written the timer."""
+        """Return a batch of one locked timer. The batch has the same key, because an earlier attempt may have written
+        the timer."""
         requests = [self.requests[number]] if self.requests else ()
         return ScheduleBatch(
             [self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number])
@@ -76,7 +77,7 @@ class ScheduleBatch:
 async def draw_keys(session: Session, count: int) -> Drawn:
     """Draw at least one key for new timers. After a crash, Postgres does not draw a key a second time.
 
-    errors:  StoreUnavailable  call again: the lost keys stay unused
+    errors:  StoreUnavailable  call again; the keys of the failed call stay unused
     source:  sql/clients/draw_keys.sql
     """
     (row,) = await session.rows_telling("draw_keys", count=count)

@@ -1,7 +1,7 @@
 """Find timers by a filter, page by page.
 
 Most searches take one statement for each page. Two searches read their rows section by section, because no index finds
-the few matches: a search of the log, and a search for a text within names.
+the few matches: the search for ended timers in the log, and the search for a text within names.
 """
 
 import math
@@ -52,7 +52,7 @@ class TimerFilter:
 
 @dataclass(frozen=True, slots=True)
 class SelectionFilter(TimerFilter):
-    """A filter for `find_keys` and `count_timers`, which can also select timers by their keys."""
+    """A filter for `find_keys` and `count_timers`; it can also select timers by their keys."""
 
     timer_keys: tuple[int, ...] | None = None
 
@@ -66,7 +66,8 @@ class Page:
 
 
 class PageLimits(NamedTuple):
-    """Limits of one page: the time of a search in sections, and the bytes of all payloads except the last."""
+    """Limits of one page: the duration of a search in sections, and the total bytes of the payloads. The last payload
+    may exceed the limit."""
 
     within_s: float = math.inf
     payload_bytes: int | None = None
@@ -120,7 +121,7 @@ async def find_timers(
 
 
 def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *, of_ended: bool) -> None:
-    """Check that there is only one filter for names, and that `name_contains` has a tenant and no `order_by`."""
+    """Check that at most one filter for names is set, and that `name_contains` has a tenant and no `order_by`."""
     if sum(it is not None for it in (name, wanted.name_prefix, wanted.name_contains)) > 1:
         raise InvalidTimer.of(NEEDS_ONE_NAME)
     if wanted.name_contains is None:
@@ -242,7 +243,7 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
 
 
 class TimerCount(NamedTuple):
-    """The number of matching timers that belong to clients, and of all other matching timers.
+    """The number of matching timers of clients (`matched`), and of jobs and processes (`left_out`).
 
     If `is_whole` is False, both numbers are lower bounds.
     """
@@ -265,7 +266,7 @@ async def count_timers(session: Session, state: str, wanted: TimerFilter, *, mos
 
 
 async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:
-    """Find which of the given timers belong to jobs and processes; clients can't change these timers.
+    """Find the timers of jobs and processes among the given timers; clients can't change these timers.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/find_timers_of_system.sql

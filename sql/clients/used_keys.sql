@@ -1,4 +1,4 @@
--- Reads which of the given keys belong to a pending or ended timer of any tenant.
+-- Returns the given keys that belong to a pending or ended timer of any tenant.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

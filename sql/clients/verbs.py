@@ -1,7 +1,7 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
-Each operation is an SQL function that clients may also call in their own transactions. All operations on timers are
-safe to repeat. The result of a repeated call is correct, too: for an ended timer, the result is how the timer ended.
+Each operation is an SQL function that clients may also call in their own transactions. All operations are safe to
+repeat. If the timer has ended, the result tells how it ended.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -18,7 +18,8 @@ from shardclock_server.timers.schedule import MissedChoice
 
 T = TypeVar("T")
 
-# SQLSTATEs of errors that the request's values did not cause: a schedule has no date yet, or the role lacks a right.
+# SQLSTATEs of errors that the request's values did not cause: the schedule has no due date yet, or the role lacks a
+# right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
 
 
@@ -108,8 +109,8 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
     """Make a timer due now; return RESCHEDULED, PENDING (already due), PAUSED (without a change), or how it ended.
 
     A schedule fires one additional time, and its later due dates don't change. A call with the result PENDING writes no
-    log record. If the caller repeats this call with the same operation after the timer has fired, the second call
-    therefore runs the schedule's next occurrence.
+    log record. If the caller repeats such a call with the same operation after the timer has fired, the schedule fires
+    once more.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
                                without an operation, a schedule that has fired meanwhile runs again
@@ -198,7 +199,7 @@ async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: 
 async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> list[int]:
     """Move the pending and paused timers with the given keys, in one transaction; return the keys of the moved timers.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, no timer moves twice
+    errors:  StoreUnavailable  the outcome is unknown: call again with the same operation; no timer moves twice
              InvalidTimer      the shift is not a duration, or moves a timer out of the years 1 to 9999
     source:  sql/functions/timers/shift_timers.sql
     """

@@ -11,8 +11,9 @@
 -- out:   asked bigint: the key in the call
 --        timer_key bigint
 --        due_date timestamptz and outcome text: created, replaced or unchanged
---        the last three columns are of the timer that has the name now; nulls if the asked key belongs to another timer
--- locks: the new rows and the replaced rows, in the order of names, so that two batches don't deadlock
+--        the last three columns describe the timer that has the name now; they are null if the asked key belongs to
+--          another timer
+-- locks: the new and the replaced rows, in the order of names, so that two batches don't deadlock
 -- index: timers_by_name_prefix and timers_pkey, one probe for each timer
 select s.timer_key as asked, w.timer_key, w.due_date, w.outcome
 from (

@@ -20,9 +20,9 @@ from shardclock_server.timers.model import NewTimer, OnConflict
 
 
 class LockPatience(NamedTuple):
-    """The limits for waiting for locks of other transactions: for a whole batch, and for each part of a batch.
+    """The limits of a wait for another transaction's lock: for a whole batch, and for each part of a batch.
 
-    After `locked_max` timers of the batch were found locked, no further timers with names are tried.
+    After `locked_max` locked timers, the attempt writes only the timers without names.
     """
 
     whole_ms: int
@@ -55,7 +55,8 @@ def _refusal_of(error: Exception) -> Exception | None:
 class WriteAttempt:
     """One attempt to write a batch; the batch is divided in halves until each faulty timer is in a separate batch.
 
-    The statements for all parts take the same lock, because an earlier attempt may have divided the batch differently.
+    The transactions of all parts take the same advisory lock, because an earlier attempt may have divided the batch
+    differently.
     """
 
     session: Session
@@ -83,7 +84,8 @@ class WriteAttempt:
         try:
             return await write_whole(self.session, planned, self.drawn, wait_ms)
         except StoreLocked as error:
-            # A timer without a name never waits for another timer's row, so in this case the whole table is locked.
+            # A timer without a name never waits for another timer's row, so another transaction has locked the whole
+            # table.
             if self.patience is None or all(plan.timer.name is None for plan in planned):
                 raise
             raise _NameLocked from error
@@ -95,7 +97,7 @@ class WriteAttempt:
         return {plan.key: _locked(plan.timer)}
 
     async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-        """Write the timers that have no name; only a lock of the whole table can block this statement."""
+        """Write the timers that have no name; only a lock on the whole table can block this statement."""
         unnamed = [plan for plan in planned if plan.timer.name is None]
         held = {plan.key: _locked(plan.timer) for plan in planned if plan.timer.name is not None}
         return held | await WriteAttempt(self.session, self.drawn, None).write(unnamed)
@@ -113,8 +115,8 @@ async def write_whole(
     if not planned:
         return {}
     async with session.transaction() as connection:
-        # Each statement sees the data that was committed before its start. An earlier attempt may still run, and may
-        # store responses of the same requests: the first statement waits until that attempt has ended.
+        # An earlier attempt may still run, and may store responses of the same requests. The first statement waits
+        # until that attempt has ended; the later statements then see its committed rows.
         await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
         if wait_ms is not None:
             await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
@@ -129,8 +131,8 @@ async def write_whole(
 async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
-    # The first statement locks the timers of an earlier attempt, so that they can't end before the second statement
-    # reads them. Without the lock, a timer that ends in between would be written again.
+    # The first statement locks the timers that an earlier attempt has written. Without the lock, a timer that ends
+    # before the second statement would be written again.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
     added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))
@@ -162,7 +164,7 @@ def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Sc
 
 
 def _conflict(plan: PlannedTimer, used: Collection[int]) -> Refused:
-    # A timer without a name can't have a name conflict. A schedule without a given name is named after its key, so its
+    # A timer without a name can't have a name conflict. A schedule without a given name gets a name from its key, so a
     # name conflict means that the key is in use.
     is_key_taken = plan.timer.name is None or plan.key in used
     return _key_taken(plan.key) if is_key_taken else _name_taken(plan.timer)

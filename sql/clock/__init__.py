@@ -1,4 +1,4 @@
-"""A clock that a test moves: set the clock, find the next due row, and begin runs of jobs with a fast statement.
+"""The database's clock in a test, which only the test moves.
 
 moved  set the clock, and find the next due row
 begin  begin runs of jobs

@@ -9,10 +9,10 @@ from shardclock_server.sql.session import Session
 async def begin_one_or_more(
     session: Session, holder: int, *, places: int, lease_s: float, reserving: int, own: OwnRuns, page: StartPage
 ) -> Begun:
-    """Begin the only due start with a short statement.
+    """Begin the only due start of a job with a short statement.
 
-    If several starts are due, or the start needs a check, begin runs as a worker does. The short statement takes a
-    third of the time, because its plan is smaller.
+    If several starts are due, or if the start needs a check, begin runs with the workers' statement. The short
+    statement takes a third of the time, because its plan is smaller.
 
     shape, errors:  as `begin_runs`
     source:         sql/clock/begin_only_start.sql

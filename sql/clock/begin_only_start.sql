@@ -1,10 +1,10 @@
--- Begins a run if exactly one start of a job is due. The start must have no earlier claim, and its job no queue and no
--- reserved resources. begin_runs.sql begins all other runs, and would begin this run with the same result.
+-- Begins a job's run if exactly one start is due. The start must have no earlier claim; the job must have no queue and
+-- no reserved resources. begin_runs.sql begins all other runs; for this start it would have the same result.
 --
 -- in:    :holder bigint, :lease interval, :now timestamptz or null
 -- out:   one row, or none if no run has begun:
 --        server_time timestamptz, job text, function text, timer_key bigint, claims integer
---        run_claims integer: the same
+--        run_claims integer: the same as claims
 --        attempt integer, scheduled_at timestamptz, config text, policy text
 --        lease_left interval: zero
 -- locks: the claimed delivery and the marked job, until the statement ends; skips locked rows

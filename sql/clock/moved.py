@@ -21,7 +21,7 @@ class ClockMoved(WrongSchema):
 
 @dataclass(frozen=True, slots=True)
 class NextDue:
-    """The next due row: a timer (`claims` is 0), or a delivery before its `claims`-th claim.
+    """The next due row: a timer (`claims` is 0), or a delivery that had `claims` - 1 claims.
 
     `slot` is the slot of all timers that are due at this moment, or None if these timers have several slots. `fired` is
     the number of timers that the search has fired.
@@ -61,7 +61,7 @@ async def move(session: Session, to: datetime) -> None:
 async def next_due(
     session: Session, *, until: datetime | None = None, fire_until: datetime | None = None, holder: int = 0
 ) -> NextDue | None:
-    """Find the next due row, overdue or in the future; None: nothing is pending.
+    """Find the next due row, overdue or in the future; return None if nothing is pending.
 
     If the row's due date is in the future and not after `until`, the statement also sets the clock to this date. If the
     date is not after `fire_until` and no schedule is due, the statement also fires the due timers for the shard

@@ -4,12 +4,12 @@
 --
 -- The statement reads all rows, because a test's database is small.
 --
--- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays
+-- in:    :until timestamptz or null: the latest moment for the clock; null: the clock does not move
 --        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires
 --        :holder bigint: the shard that fires
 --        :now timestamptz or null
 -- out:   due_at timestamptz, timer_key bigint, name text or null, target text
---        claims integer: 0: a timer; else one more than the number of claims of the delivery
+--        claims integer: for a timer 0; for a delivery one more than the number of its claims
 --        slot integer or null: the slot of all timers that are due at this moment; null: they have several slots
 --        fired bigint: the number of fired timers
 --        no row: nothing is pending, or a hold is in force
@@ -46,8 +46,7 @@ with first as materialized (
         )
         union all
         (
-            -- A claimed delivery is due again when its lease ends. During the pause after a job's run, no run of this
-            -- job begins.
+            -- A claimed delivery is due again when its lease ends. A job may require a pause after a run (not_before).
             select
                 greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1,
                 null::integer
@@ -59,7 +58,7 @@ with first as materialized (
                 or d.target like 'webhook:%'
                 or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
             )
-            -- A withdrawn job's start waits until an app declares the job again; the current run does not.
+            -- A start of a withdrawn job waits until an app declares the job again; a current run does not wait.
             and (j.withdrawn_at is null or j.run_timer_key = d.timer_key)
             -- A signal waits for an earlier deferred signal of its instance, as in read_due_signals.sql.
             and not (

@@ -2,8 +2,8 @@
 -- ended.
 --
 -- in:    :leader bigint, :term bigint, :holders bigint[]
---        :parts integer[]: null: none
---        :suspended boolean[]: true: other shards may take over the holder's claims
+--        :parts integer[]: the part of each holder; null: no part
+--        :suspended boolean[]: whether other shards may take over the holder's claims
 --        :part_count integer
 -- out:   holder bigint of each holder that was assigned; no row if the caller no longer leads
 -- locks: the leadership row (shared, so that leadership can't change before the commit), the holders' rows

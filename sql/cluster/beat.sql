@@ -6,7 +6,7 @@
 --        part integer and part_count integer: nulls: the holder has no slots
 --        hold_reason text or null: the reason if the holder must not fire
 --        workers bigint[]: for a shard, the workers of its machine; otherwise empty
---        is_own boolean: the database belongs to the holder's installation, so workers deliver events for operators
+--        is_own boolean: the database belongs to the holder's installation; if so, workers deliver events for operators
 --          even during an operator's hold
 --        no row: the holder has ended and must stop
 -- locks: the holder's row in beats; never the holder's row in holders, because claims read that row
@@ -21,20 +21,20 @@ with living as materialized (
 ),
 beaten as (
     update shardclock.beats b
-    -- The new heartbeat's time is always later than the last heartbeat's time, even after the clock was set back,
-    -- because readers use the newest time.
+    -- Readers use the newest time, so a heartbeat's time must be later than the last one, even after the clock was set
+    -- back.
     set seen_at = greatest(now(), b.seen_at + interval '1 microsecond'), held = :held
     where exists (select from living)
         and b.holder = :holder
-        -- ">=" instead of "=": while this heartbeat waited, an earlier heartbeat of the holder may have written a newer
-        -- row.
+        -- ">=" instead of "=", because an earlier heartbeat of the holder may have written a newer row while this one
+        -- waited.
         and b.seen_at >= (
             select n.seen_at from shardclock.beats n where n.holder = :holder order by n.seen_at desc limit 1
         )
     returning b.holder
 )
--- Read the holder's row to find out whether the holder has ended: a heartbeat may write nothing for another reason,
--- too.
+-- The holder's row shows whether the holder has ended. A heartbeat without a written row does not show it, because
+-- there are other reasons for it.
 select
     clock_timestamp() as server_time, l.part, l.part_count, l.hold_reason,
     array(

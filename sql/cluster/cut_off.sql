@@ -2,7 +2,8 @@
 -- terminate the sessions for heartbeats and notifications.
 --
 -- in:    :holders bigint[]
--- out: pid integer of each terminated session; without sessions in a commit that waits for a synchronous standby
+-- out: pid integer of each terminated session; sessions in a commit that waits for a synchronous standby are not
+--          terminated
 -- locks: nothing
 -- index: none; it reads a row for each session of the server
 with theirs as materialized (

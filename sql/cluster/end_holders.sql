@@ -6,7 +6,7 @@
 -- out:   one row for each holder that this call ended:
 --        holder bigint
 --        held integer: the number of timers in its memory
---        silent_s double precision: the time from its last beat until its claims were free
+--        silent_s double precision: the time from its last heartbeat until its claims were free
 -- locks: the leadership row (shared, so that no new term begins before the commit), the holders' rows
 -- index: leadership_pkey, newest first; holders_pkey; beats_pkey, newest first
 with mandate as materialized (

@@ -1,8 +1,8 @@
--- Gives the lead to the given cluster. For the duration of the lease, only a coordinator of this cluster can take the
--- lead.
+-- Makes the given cluster the leading cluster. Until the lease ends, only a coordinator of this cluster can become the
+-- leader.
 --
 -- in:    :cluster_id text
---        :node_id text or null: only a coordinator of this node can take the lead; null: any node
+--        :node_id text or null: only a coordinator of this node can become the leader; null: any node
 --        :lease interval
 --        :from_cluster text or null: only this cluster loses the lead; null: any cluster
 -- out:   one row:

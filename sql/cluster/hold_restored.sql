@@ -1,6 +1,6 @@
 -- Puts a restored database on hold for all clusters, in the transaction that restores it. A database that was restored
--- in place does not count as a copy: without this hold, a waiting cluster would fire its timers. An existing hold does
--- not change.
+-- in place does not count as a copy, so without this hold a waiting cluster would fire its timers. An existing hold
+-- does not change.
 --
 -- in:    nothing
 -- out:   nothing

@@ -99,7 +99,7 @@ class PastHolder:
 
 
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
-    """Register a new keeper without slots; its installation becomes the owner of a database without an owner.
+    """Register a new keeper without slots; if the database has no owner, the keeper's installation becomes the owner.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the keeper is registered once
     source:  sql/cluster/register_holder.sql
@@ -159,7 +159,7 @@ async def assign(
     part_count: int,
     suspended: Collection[int] = (),
 ) -> bool:
-    """Assign to each holder its part of the slots, or no slots, in one transaction.
+    """Assign a part of the slots, or no slots, to each holder, in one transaction.
 
     Return False if the caller no longer leads. Other shards may take over the claims of `suspended` holders only.
 

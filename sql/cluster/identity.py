@@ -33,7 +33,7 @@ class Identity:
 
 
 async def read_identity(session: Session, identity: str) -> Identity:
-    """Read which installation owns this database; `identity` is the caller's installation, or ''.
+    """Read the owner of this database, and compare it with the caller's installation `identity` ('' for none).
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_identity.sql

@@ -2,35 +2,35 @@
 --
 -- in:    :leader bigint, :cluster_id text, :lease interval
 --        :node_id text: the node for which the coordinator was made
---        :fresh boolean: true: the coordinator has just started, and immediately takes over from its own cluster's last
---          coordinator
+--        :fresh boolean: whether the coordinator has just started; if so, it immediately replaces its own cluster's
+--          last coordinator
 --        :identity text: the installation that the coordinator is configured for, or ''
---        :patience interval: the time for which a free lead is reserved for other clusters
+--        :patience interval: the caller waits this long after the last lease has ended, so that another cluster can
+--          become the leader first
 -- out:   one row:
 --        leads boolean, term bigint, leader bigint, cluster_id text, node_id text, roles text[]
---        wanted integer[]: the wanted number of keepers of each role: no workers if the log is the only target, no
+--        wanted integer[]: the wanted number of keepers of each role; 0 workers if the log is the only target; 0
 --          engines before the first deployment
 -- locks: the leadership row
 -- index: leadership_pkey, newest first
 with taken as (
     update shardclock.leadership c
-    -- The new time is always later than the time of the last renewal, even after the clock was set back, because
-    -- readers use the newest time.
+    -- Readers use the newest time, so the new time must be later than the last renewal, even after the clock was set
+    -- back.
     set renewed_at = greatest(clock_timestamp(), c.renewed_at + interval '1 microsecond'),
         term = case when c.leader = :leader then c.term else c.term + 1 end,
         leader = :leader,
         cluster_id = :cluster_id,
         node_id = :node_id,
         lease_until = clock_timestamp() + :lease
-    -- ">=" instead of "=": if two calls are concurrent, the second waits, and Postgres then checks the conditions below
-    -- on the row that the first call has written. If this row is an earlier renewal by the same coordinator, the
-    -- coordinator still leads.
+    -- ">=" instead of "=", for two concurrent calls: the second call waits, and Postgres then checks these conditions
+    -- on the row that the first call has written. If both calls are from the same coordinator, it still leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)
         -- A cluster of another installation must not take the slots from the cluster that fires. During an operator's
         -- hold a coordinator may lead, so that shards and workers are ready when the hold ends.
         and shardclock.foreign_reason(:identity::text) is null
-        -- A frozen coordinator of a lost Ray cluster may wake up after the next Ray cluster with the same name has got
-        -- the lead.
+        -- A coordinator of a lost Ray cluster may freeze, and wake up while a later Ray cluster with the same name
+        -- leads; it must not become the leader again.
         and (
             c.cluster_id is distinct from :cluster_id
             or c.node_id is null
@@ -42,10 +42,10 @@ with taken as (
             or (c.lease_until is null and :patience::interval = interval '0')
             or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
                 -- A lease that ends so far in the future was written before the clock was set back. The bound is at
-                -- least a minute, because the lease of a handed-over lead has another duration.
+                -- least a minute, because a lease from hand_over.sql has another duration.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
-            -- Either an operator gave the lead to this cluster, or the last leader was an earlier coordinator of this
-            -- cluster.
+            -- Either an operator has made this cluster the leading cluster, or the last leader was an earlier
+            -- coordinator of this cluster.
             or ((c.leader is null or :fresh) and c.cluster_id = :cluster_id)
         )
     returning true as leads, c.term, c.leader, c.cluster_id, c.node_id

@@ -1,4 +1,5 @@
-"""The leading coordinator, its term, and the number of keepers of each role that an operator or a policy wants."""
+"""The leading coordinator, its term, and the wanted number of keepers of each role, which an operator or a policy
+sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ RAMP_PER_S = 150_000  # the rate of a new database: sql/schema/0003_cluster.sql
 
 @dataclass(frozen=True, slots=True)
 class RampRate:
-    """The rate limit for timers of an outage (None: no limit), and the time since which a shard runs (None: none)."""
+    """The limit of timers per second after an outage (None: no limit), and the start of the oldest running shard (None:
+    no shard runs)."""
 
     per_s: int | None
     served_since: datetime | None
@@ -19,10 +21,10 @@ class RampRate:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The current leader: the answer to a coordinator that tried to take the lead.
+    """The current leader: the answer to a coordinator that tried to become the leader.
 
-    `wanted` has the wanted number of keepers by role. `node_id` is the leader's node, or the node to which the lead was
-    handed over; None: unknown.
+    `wanted` has the wanted number of keepers by role. `node_id` is the leader's node, or the node on which the next
+    leader must run (`hand_over`); None: unknown.
     """
 
     leads: bool
@@ -67,11 +69,11 @@ async def lead(
 ) -> Leadership:
     """Take or renew the leader's lease.
 
-    A `fresh` coordinator takes over from its cluster's last coordinator immediately. Later calls of this coordinator
-    only renew its lease, without `fresh`, so that a frozen predecessor can't take the lease back. A coordinator never
-    leads if the database belongs to another installation than its `identity`. A coordinator takes a free lead only
-    after `patience_s`, so that another cluster can take the lead first. `node_id` is the coordinator's node: if the
-    lead was handed over to another node of its cluster, this coordinator doesn't take the lead.
+    A `fresh` coordinator replaces its cluster's last coordinator immediately. It makes its later calls without `fresh`,
+    so that a frozen predecessor that wakes up can't take the lease back. A coordinator never leads if the database
+    belongs to another installation than its `identity`. After the last leader's lease has ended, the coordinator waits
+    for `patience_s`, so that another cluster can become the leader first. `node_id` is the coordinator's node: if
+    `hand_over` has named another node of its cluster, the coordinator does not become the leader.
 
     errors:  StoreUnavailable  the outcome is unknown: the caller must not act as the leader
     source:  sql/cluster/lead.sql
@@ -92,7 +94,7 @@ async def lead(
 
 
 async def read_leading(session: Session) -> tuple[str, int] | None:
-    """Read the cluster that leads or that was just given the lead, and its term; None: no cluster leads.
+    """Read the cluster that leads, or that `hand_over` has just named, and the term; None if there is no such cluster.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_leading.sql
@@ -102,7 +104,7 @@ async def read_leading(session: Session) -> tuple[str, int] | None:
 
 
 async def list_stand_bys(session: Session) -> list[str]:
-    """List the clusters of local keepers that can lead while a Ray cluster is down, including a leading cluster.
+    """List the clusters of local processes that can lead while a Ray cluster is down; one of them may lead already.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/list_stand_bys.sql
@@ -144,7 +146,7 @@ async def read_policy(session: Session, role: str) -> ScalingPolicy:
 async def set_policy(
     session: Session, role: str, *, wanted_min: int | None, wanted_max: int | None, target_per_s: int | None
 ) -> None:
-    """Set two bounds, between which the forecast sets the wanted number of keepers; None leaves a value unchanged.
+    """Set the two bounds between which the forecast sets the wanted number of keepers; None leaves a value unchanged.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  wanted_min would be more than wanted_max
@@ -165,10 +167,10 @@ async def follow_forecast(session: Session, leader: int, role: str, *, term: int
 async def hand_over(
     session: Session, cluster_id: str, *, lease_s: float, from_cluster: str | None = None, node_id: str | None = None
 ) -> bool:
-    """Give the lead to a cluster, which must take the lead before the lease ends.
+    """Name the cluster that must lead next: until the lease ends, no other cluster can become the leader.
 
     Return False if the cluster already leads, or if `from_cluster` is given and does not lead. With `node_id`, only a
-    coordinator of this node can take the lead.
+    coordinator of this node can become the leader.
 
     errors:  StoreUnavailable  the outcome is unknown: read which cluster leads
     source:  sql/cluster/hand_over.sql
@@ -180,7 +182,7 @@ async def hand_over(
 
 
 async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
-    """Read the firing rate for timers of an outage.
+    """Read the rate at which timers fire after an outage.
 
     units:   a shard without a heartbeat for `silent_s` doesn't count
     errors:  StoreUnavailable  no answer before the timeout
@@ -192,7 +194,7 @@ async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
 
 
 async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:
-    """Set the firing rate per second for timers of an outage (None: no limit); return the old and the new rate.
+    """Set how many timers fire per second after an outage (None: no limit); return the old and the new rate.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/set_ramp.sql

@@ -1,5 +1,5 @@
--- Lists the clusters of local keepers that can lead while a Ray cluster is down. Finds the clusters by the database
--- sessions of their coordinators, because these clusters may have no keepers.
+-- Lists the clusters of local processes that can lead while a Ray cluster is down. Finds the clusters by the database
+-- sessions of their coordinators, because the clusters may have no keepers yet.
 --
 -- in:    nothing
 -- out:   cluster_id text (at most 43 characters), in ascending order

@@ -3,7 +3,7 @@
 --
 -- in:    nothing
 -- out:   role text: the current role
---        may boolean: null: the schema or the table is missing
+--        may boolean: null if the schema or the table is missing
 --        has_group boolean: whether `shardclock migrate --roles` has made the role shardclock_gateway
 -- locks: nothing
 -- index: Postgres's own catalogs

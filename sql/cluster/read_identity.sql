@@ -1,4 +1,4 @@
--- Reads which installation owns this database, and the reason if a cluster must not fire.
+-- Reads the installation that owns this database, and the reason if a cluster must not fire.
 --
 -- in:    :identity text: the installation that the cluster is configured for, or ''
 -- out:   one row:

@@ -1,4 +1,4 @@
--- Reads the cluster that leads or that has just got the lead.
+-- Reads the cluster that leads, or that hand_over.sql has just named as the next leading cluster.
 --
 -- in:    nothing
 -- out:   cluster_id text, term bigint; no row if no cluster leads

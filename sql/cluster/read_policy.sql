@@ -1,4 +1,4 @@
--- Reads a role's policy, the number of its living keepers, and the number of the log's records.
+-- Reads a role's policy, the number of its living keepers, and the number of records written to the log so far.
 --
 -- in:    :role text
 -- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer,

@@ -1,4 +1,4 @@
--- Reads the firing rate for timers of an outage, and the time since which shards have fired.
+-- Reads the rate at which timers fire after an outage, and the start of the oldest running shard.
 --
 -- in:    :silent interval: a shard without a heartbeat for this long doesn't count
 -- out:   per_s integer or null (no limit), served_since timestamptz or null: the start of the oldest running shard;

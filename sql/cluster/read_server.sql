@@ -1,4 +1,4 @@
--- Reads the version, settings and state of the Postgres server that are important for an installation.
+-- Reads the server's version, and the settings and the state that are important for an installation.
 --
 -- in:    nothing
 -- out:   one row:
@@ -6,14 +6,14 @@
 --        role text: the current role
 --        has_schema boolean: whether the schema shardclock exists
 --        server_time timestamptz
---        connections bigint: of clients, to all databases
---        connections_max integer: for roles without special rights
+--        connections bigint: clients' connections to all databases
+--        connections_max integer: the limit for roles without special rights
 --        is_standby boolean
 --        unsafe text[]: settings with which a crash may lose or damage committed rows
 --        vacuums boolean
 --        oldest_transaction_s double precision: the age of the oldest open transaction that vacuum must respect; null:
 --          no other transaction is open
---        prepared bigint: transactions that are prepared and neither committed nor rolled back
+--        prepared bigint: the number of prepared transactions (two-phase commit) that are still open
 -- locks: nothing
 -- index: none, these are views of the server's memory
 select

@@ -1,5 +1,5 @@
 -- Ends an operator's hold and makes the caller's installation the owner of the database. Does nothing if the database
--- has another owner, and a cluster of this owner is running.
+-- has another owner and this owner's cluster is running.
 --
 -- in:    :identity text: the installation, or '' for one without a name
 -- out: one row: name text or null, origin text; no row if the hold was not ended
@@ -14,7 +14,7 @@ with released as (
     from (
         select
             shardclock.foreign_reason(:identity) is null
-            -- An empty :identity keeps the owner, unless the database is a copy.
+            -- A caller with an empty :identity does not change the owner, unless the database is a copy.
             or (:identity = '' and o.held_why is not null and o.origin = shardclock.origin()) as is_ours
         from shardclock.identity o
         where o.singleton
@@ -40,4 +40,4 @@ gone_on as (
 )
 select r.name, r.origin
 from released r
-where (select count(*) from gone_on) >= 0 -- always true; Postgres executes gone_on only because this condition reads it
+where (select count(*) from gone_on) >= 0 -- always true; without this condition Postgres would not execute gone_on

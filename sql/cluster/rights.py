@@ -8,7 +8,8 @@ class LacksRights(Exception):
 
 
 async def require_rights(session: Session) -> None:
-    """Raise an error if the role lacks rights of a cluster; without the rights, shards would fail and fire no timer.
+    """Raise an error if the role lacks a right that a cluster needs; without the right, shards would fail and fire no
+    timer.
 
     errors:  LacksRights       names the grant that is missing
              StoreUnavailable  no answer before the timeout
@@ -28,7 +29,7 @@ async def require_rights(session: Session) -> None:
 
 
 async def require_gateway_rights(session: Session) -> None:
-    """Raise an error if the role lacks rights of a gateway; the gateway would answer each request with status 500.
+    """Raise an error if the role lacks a gateway's rights; without them the gateway would answer each request with 500.
 
     errors:  LacksRights       names the grant that is missing
              StoreUnavailable  no answer before the timeout

@@ -1,4 +1,4 @@
--- Sets the wanted number of keepers of a role, and ends the role's policy. The leader's coordinator then starts or ends
+-- Sets the wanted number of keepers of a role, and ends the role's policy. The leading coordinator then starts or ends
 -- keepers.
 --
 -- in:    :role text, :wanted integer

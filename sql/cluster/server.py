@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 class PostgresState:
     """The server's version, limits and settings; `unsafe` names settings with which a crash may lose committed rows.
 
-    units:   the age of the oldest open transaction in seconds; None: no other transaction is open
+    units:   `oldest_transaction_s` is the age of the oldest open transaction; None: no other transaction is open
     """
 
     major: int

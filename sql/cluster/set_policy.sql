@@ -1,6 +1,7 @@
 -- Sets a role's policy: two bounds between which the number of keepers follows the forecast.
 --
--- in:    :role text, :wanted_min integer, :wanted_max integer and :target_per_s integer, or null: the value stays
+-- in:    :role text, :wanted_min integer, :wanted_max integer and :target_per_s integer, or null (the value does not
+--          change)
 -- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer
 -- locks: the role's row
 -- index: scale_pkey

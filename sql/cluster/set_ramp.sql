@@ -1,4 +1,4 @@
--- Sets how many overdue timers of an outage fire in a second; each claim reads this rate.
+-- Sets how many overdue timers fire per second after an outage; each claim reads this rate.
 --
 -- in:    :ramp_per_s integer or null: no limit
 -- out:   one row: ramp_per_s integer, before integer (the rate before this call)

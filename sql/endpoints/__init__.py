@@ -1,5 +1,5 @@
 """Endpoints: the receivers of a tenant's webhooks. Operators and tenants change endpoints; workers read endpoints.
 
 endpoints  the stored endpoints of tenants
-attempts   the last attempts of endpoints, with the beginning of each response
+attempts   the last calls of each endpoint, with the beginning of each response
 """

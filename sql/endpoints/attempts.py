@@ -1,4 +1,4 @@
-"""The last attempts of endpoints, with the beginning of each response."""
+"""The last attempts to call each endpoint, with the beginning of each response."""
 
 import time
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
 
 KEPT_MAX = 20  # the number of attempts, and of test sends, that are kept for each endpoint
-TEST_SEND = 0  # the stored key of the timer and the stored number of a test send, which has neither
+TEST_SEND = 0  # a test send has no timer and no number; this value is stored for both
 
 
 class EndedAttempt(NamedTuple):
     """One ended attempt to call an endpoint; a test send has TEST_SEND as its timer and as its number.
 
-    shape:   `status` is None without a response; `failure` is None if the endpoint accepted the delivery
+    shape:   `status` is None if there was no response; `failure` is None if the endpoint accepted the delivery
     units:   `ended_s` by the worker's monotonic clock
     """
 
@@ -47,7 +47,8 @@ class EndpointAttempt:
 
 
 async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None:
-    """Store attempts, and delete old attempts and old test sends of these endpoints beyond the last `KEPT_MAX`.
+    """Store attempts. For each of these endpoints, keep the last `KEPT_MAX` attempts and test sends, and delete the
+    older ones.
 
     errors:  StoreUnavailable  the outcome is unknown: the attempts are lost or stored
     source:  sql/endpoints/keep_attempts.sql

@@ -1,10 +1,10 @@
--- Changes an endpoint: its URL, its headers, or given keys of its policy. Does not change the endpoint's open
--- deliveries, secrets and state.
+-- Changes an endpoint's URL, its headers, or the given keys of its policy. Does not change the endpoint's open
+-- deliveries, its secrets or its state.
 --
 -- in:    :tenant_id text, :name text
 --        :url text: null: no change
 --        :headers jsonb: replaces all headers; null: no change
---        :policy jsonb: contains only the keys to change
+--        :policy jsonb: only the keys to change
 -- out:   changed boolean: one row; no row if the endpoint does not exist, or has these values already
 -- locks: the endpoint's row
 -- index: endpoints_pkey

@@ -10,7 +10,7 @@ from (
     from shardclock.timers t
     where t.tenant_id = :tenant_id
         and t.target = 'webhook:' || :name::text
-        -- Every webhook differs from 'log'; without this condition, the planner can't use the partial index.
+        -- The condition is always true; without it the planner can't use the partial index timers_by_target.
         and t.target <> 'log'
     limit :most::bigint
 ) t

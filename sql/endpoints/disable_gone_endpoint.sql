@@ -1,6 +1,6 @@
 -- Disables an enabled endpoint after the receiver at its current URL answered 410 Gone; never waits for a lock.
 --
--- in:    :tenant_id text, :name text, :url text (of the request that was answered), :why text
+-- in:    :tenant_id text, :name text, :url text (the URL that answered), :why text
 -- out:   done boolean: one row; false: another transaction has locked the endpoint's row; call again
 -- locks: the endpoint's row, until the statement ends; skips a locked row
 -- index: endpoints_pkey

@@ -11,8 +11,9 @@ from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # The prefix of targets that are endpoints.
-# The prefix of the targets of operator events. Operator events have separate lanes, so that an endpoint's other
-# deliveries don't delay them. An endpoint's name contains no slash.
+# The prefix of the targets of operator events. Events have their own lanes (a lane is a queue of deliveries), so that
+# an endpoint's other deliveries don't delay events. The prefix is unambiguous, because an endpoint's name contains no
+# slash.
 NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
@@ -46,13 +47,13 @@ class EndpointName(NamedTuple):
 
     @classmethod
     def of_target(cls, tenant_id: str, target: str) -> Self:
-        """Return the endpoint of a target of timers or of events for operators."""
+        """Return the endpoint of a target; the target is from a timer or from an event for operators."""
         return cls(tenant_id, target.removeprefix(NOTIFY).removeprefix(WEBHOOK))
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEndpoint:
-    """One endpoint with all data that a delivery needs; a read does not validate the values again."""
+    """One endpoint with all data that a delivery needs. Its values were validated when it was stored."""
 
     tenant_id: str
     name: str
@@ -80,8 +81,8 @@ class ListedEndpoint:
 
     `waiting` is the number of open deliveries, counted up to 1,000; `failing` is the number of open deliveries with a
     failed attempt, counted up to 100. `failing_since` is the time of the firing or the redrive of the oldest failing
-    delivery; None: no delivery fails. `attempts` is the number of stored last attempts, at most 20; the endpoint
-    accepted `accepted` of these attempts.
+    delivery; None: no delivery fails. `attempts` is the number of stored attempts, at most 20; the endpoint accepted
+    `accepted` of these attempts.
     """
 
     tenant_id: str
@@ -133,7 +134,8 @@ async def list_endpoints(
     whole_urls: bool = False,
     limit: int,
 ) -> list[ListedEndpoint]:
-    """List endpoints by tenant and name: all endpoints, one tenant's, all with one name, or all after a name.
+    """List endpoints in the order of tenants and names. `tenant_id`, `name` and `after_name` are filters; None does not
+    filter.
 
     Without `whole_urls`, a URL is shortened to its host.
 
@@ -166,13 +168,13 @@ def _listed(row: Record, *, whole_urls: bool) -> ListedEndpoint:
 async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> bool:
     """Add an endpoint; False if the tenant already has an endpoint with this name.
 
-    errors:  EndpointsFull     its tenant has `most` endpoints; nothing was added
+    errors:  EndpointsFull     the tenant already has `most` endpoints; nothing was added
              StoreUnavailable  the outcome is unknown: read whether the endpoint exists
     source:  sql/endpoints/add_endpoint.sql, sql/endpoints/lock_endpoints_of.sql, sql/endpoints/count_endpoints.sql
     """
     async with session.transaction() as connection:
         if most is not None:
-            # A separate statement takes the lock, so that the next statement sees transactions that committed during
+            # A separate statement takes the lock, so that the next statement sees the rows that were committed during
             # the wait.
             await connection.execute(*statement("lock_endpoints_of").with_values({"tenant_id": endpoint.tenant_id}))
             if await count_endpoints(session, endpoint.tenant_id) >= most:

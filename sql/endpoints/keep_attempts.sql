@@ -2,14 +2,14 @@
 --
 -- in:    arrays with a value for each attempt:
 --        :tenant_ids text[]
---        :names text[]: of its endpoint
+--        :names text[]: the endpoints' names
 --        :timer_keys bigint[], :attempts integer[]
---        :ages interval[]: the time since the attempt's end
---        :statuses integer[]: null: no answer
+--        :ages interval[]: the time since each attempt's end
+--        :statuses integer[]: null: no response
 --        :durations_ms integer[]
---        :failures text[]: null: it was delivered
+--        :failures text[]: null: the endpoint accepted the delivery
 --        :bodies text[]
---        :kept_max integer: how many attempts of each endpoint are kept
+--        :kept_max integer: the number of attempts, and of test sends, to keep for each endpoint
 -- out:   nothing: no rows
 -- locks: the new rows, and the deleted rows; skips rows that other transactions have locked
 -- index: endpoints_pkey; endpoint_attempts_pkey, the rows of each endpoint
@@ -28,7 +28,8 @@ kept as (
         a.tenant_id, a.name, a.timer_key, a.attempt, clock_timestamp() - a.age, a.status, a.duration_ms, a.failure,
         a.body
     from attempt a
-    -- The table has no foreign key: its check would wait if an operator has locked the endpoint.
+    -- The table has no foreign key, because the check of a foreign key would wait while an operator has locked the
+    -- endpoint.
     where exists (select from shardclock.endpoints e where e.tenant_id = a.tenant_id and e.name = a.name)
     on conflict do nothing
 ),

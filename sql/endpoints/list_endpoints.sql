@@ -12,8 +12,8 @@
 --        waiting bigint: open deliveries, counted up to 1,000
 --        failing bigint: open deliveries with a failed attempt, counted up to 100
 --        failing_since timestamptz or null: the firing or the redrive of the oldest failing delivery
---        attempts bigint: the last attempts, counted up to 20
---        accepted bigint: the attempts among them that the endpoint accepted
+--        attempts bigint: the stored attempts, counted up to 20
+--        accepted bigint: how many of these attempts the endpoint accepted
 -- locks: nothing
 -- index: endpoints_pkey; deliveries_by_lane, up to 1,000 rows for each endpoint; deliveries_failing, up to 100 rows;
 --        endpoint_attempts_pkey, up to 20 rows
@@ -41,7 +41,7 @@ cross join lateral (
         from shardclock.endpoint_attempts a
         -- A worker may have stored an attempt of a removed endpoint with the same name.
         where a.tenant_id = e.tenant_id and a.name = e.name and a.ended_at >= e.added_at
-            and a.timer_key <> 0 -- a test send is no attempt to deliver
+            and a.timer_key <> 0 -- a test send does not count as an attempt
         order by a.ended_at desc, a.timer_key desc
         limit 20
     ) a

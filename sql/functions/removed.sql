@@ -1,4 +1,4 @@
--- Drops functions that a release has removed, and the old versions of functions with changed arguments. `shardclock
+-- Drops functions that a release has removed, and old versions of functions whose arguments have changed. `shardclock
 -- migrate` runs this file, if the file has changed, before it creates functions. A line has this form:
 --
 -- drop function if exists shardclock.name(text, bigint); -- 0.2.0

@@ -1,5 +1,5 @@
--- Appends an audit record of an operator's act; the record also has the session's login role. Each call also deletes up
--- to 100 records that are older than 400 days.
+-- Appends an audit record of an operator's act; the record names the session's login role, too. Each call also deletes
+-- up to 100 records that are older than 400 days.
 --
 -- in:    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
 --        outcome text, address text

@@ -1,7 +1,7 @@
 -- Returns the reason if a database belongs to another installation than `identity`; otherwise null.
 --
--- Coordinators call this function instead of hold_reason, because a coordinator may lead during an operator's hold. A
--- caller that has already read the identity row passes the row as `owner`.
+-- Statements of coordinators call this function instead of hold_reason, because a coordinator may lead during an
+-- operator's hold. A caller that has already read the identity row passes it as `owner`.
 --
 -- in:    identity text, owner shardclock.identity
 -- out:   text

@@ -1,7 +1,6 @@
 -- Returns the reason if a cluster with this identity must not fire on this database; otherwise null.
 --
--- There are two reasons: the database belongs to another installation, or an operator has suspended all firings (a
--- hold).
+-- There are two reasons: the database belongs to another installation, or an operator has put the database on hold.
 --
 -- in:    identity text
 -- out:   text
@@ -17,11 +16,11 @@ declare
     owner shardclock.identity;
 begin
     select i.* into owner from shardclock.identity i where i.singleton;
-    -- A fast path for the frequent case, a database without a hold. Each claim calls this function.
+    -- Each claim calls this function, and most databases have no hold. So this case is checked first.
     if owner.held_why is null then
         return shardclock.foreign_reason(hold_reason.identity, owner);
     end if;
-    -- If the database was on hold when it was copied, the reason for a copy is returned, too.
+    -- A copy of a database that was on hold has both reasons.
     return concat_ws(
         '; ', shardclock.foreign_reason(hold_reason.identity, owner), 'an operator said: ' || owner.held_why
     );

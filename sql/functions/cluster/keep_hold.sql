@@ -1,6 +1,6 @@
--- Records the begin and the end of each hold. It is a trigger, so that every interface is covered.
+-- Records the begin and the end of each hold. A trigger calls it, so that holds from every interface are recorded.
 --
--- If the reason changes during a hold, the recorded hold ends and another recorded hold begins.
+-- If the reason changes during a hold, the function records the end of one hold and the begin of another hold.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,7 +1,7 @@
 -- Returns an identifier that shows whether this database is a copy.
 --
--- A restored dump, a clone and a logical replica have other identifiers than their source. A base backup and a volume
--- snapshot have the same identifier as their source: only the installation's name distinguishes them.
+-- A restored dump, a clone and a logical replica have other identifiers than their source. A base backup or a volume
+-- snapshot has the same identifier as its source; only the installation's name can distinguish them.
 --
 -- in:    nothing
 -- out:   text

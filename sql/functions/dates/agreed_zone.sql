@@ -1,4 +1,5 @@
--- Returns the time zone of a rule: the given zone or the zone in the rule's text; refuses two different zones.
+-- Returns the time zone of a schedule: the zone in brackets in its text, or else the zone `beside`; refuses two
+-- different zones.
 --
 -- in:    schedule text, beside text
 -- out:   text

@@ -1,4 +1,4 @@
--- Returns a due date, and refuses a due date outside of the years 1 to 9999.
+-- Returns a due date; refuses a due date outside of the years 1 to 9999.
 --
 -- in:    due_date timestamptz, field text, given text
 -- out:   timestamptz
@@ -11,7 +11,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- The last moment of the year 9999 is refused, because it is the due_date of paused timers.
+    -- The last moment of the year 9999 is refused, because a paused timer has this due_date.
     if due_date >= '0001-01-01 00:00:00+00' and due_date < '9999-12-31 23:59:59.999998+00' then
         return due_date;
     end if;

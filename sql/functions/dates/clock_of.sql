@@ -1,8 +1,8 @@
 -- Returns a zone's local time at a moment.
 --
--- The function calls named_clock for each name without a slash, because the name can also be an abbreviation. `at time
--- zone` would read CET as the abbreviation: one hour from UTC, even in summer. named_clock takes a few microseconds
--- more.
+-- For a name without a slash, the function calls named_clock, because the name can also be an abbreviation. For
+-- example, `at time zone` reads CET as the abbreviation, which is one hour from UTC even in summer. named_clock takes a
+-- few microseconds more.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

@@ -1,6 +1,7 @@
--- Returns a zone's local time, and never reads the zone's name as an abbreviation.
+-- Returns a zone's local time at a moment; never reads the zone's name as an abbreviation.
 --
--- The function sets `timezone` to the zone and restores the setting: in this setting Postgres knows no abbreviations.
+-- The function sets `timezone` to the zone, because Postgres accepts no abbreviations in this setting; the old value is
+-- restored at the end.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

@@ -18,7 +18,7 @@ declare
     whole text := case when fraction is null then plain else regexp_replace(plain, '[.,][0-9]+([HMS])$', E'\\1') end;
     refusal text;
 begin
-    -- A duration with few digits can't exceed 10,000 years, so most durations need no further check.
+    -- A duration that matches few_digits is shorter than 10,000 years, so it needs no further check.
     if length(given) > 100 or whole !~ few_digits then
         select j.refusal into refusal from shardclock.judged_duration(given) j;
         if refusal is not null then

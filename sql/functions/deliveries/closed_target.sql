@@ -1,12 +1,12 @@
 -- Returns the reason if a redriven delivery to a target would fail; otherwise null.
 --
--- A missing handler is no reason: the delivery waits until an app declares the handler. `webhook:notify/NAME` is the
--- target of operator events for the endpoint NAME; clients' timers can't have this target.
+-- A missing handler is not a reason, because the delivery waits until an app declares the handler.
+-- `webhook:notify/NAME` is the target of operator events for the endpoint NAME; clients' timers can't have this target.
 --
 -- in:    target text, tenant_id text
 -- out:   text
 -- locks: nothing
--- index: endpoints_pkey; as unknown_target
+-- index: endpoints_pkey; the indexes of unknown_target
 -- needs: unknown_target
 create or replace function shardclock.closed_target(target text, tenant_id text)
 returns text

@@ -1,6 +1,6 @@
 -- Deletes dead letters for an operator, and records each deletion in the log.
 --
--- A dead letter may be the start of a process instance. After the discard the instance never begins, so the function
+-- A dead letter may be the start of a process instance. A discarded start never begins the instance, so the function
 -- also deletes the instance's business key.
 --
 -- in:    timer_keys bigint[], reason text

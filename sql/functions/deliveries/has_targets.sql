@@ -1,4 +1,5 @@
--- Returns whether a cluster needs workers: a target exists, or an open delivery that is not a signal.
+-- Returns whether a cluster needs workers: there is a handler, an endpoint, a job, or an open delivery that is not a
+-- signal.
 --
 -- Signals need no worker, because engines process them.
 --
@@ -14,8 +15,8 @@ begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
         or exists (select from shardclock.endpoints)
         or exists (select from shardclock.jobs j where j.withdrawn_at is null)
-        -- A delivery to a removed target also needs a worker: the worker turns it into a dead letter. The query reads
-        -- the index ranges before and after the signals, because there may be many signals.
+        -- A delivery to a removed target also needs a worker, which makes it a dead letter. There may be many signals,
+        -- so the query reads only the index ranges before and after them.
         or exists (select from shardclock.deliveries d where d.target < 'process:instance')
         or exists (select from shardclock.deliveries d where d.target > 'process:instance');
 end;

@@ -1,11 +1,11 @@
 -- Makes the next attempts of many deliveries due now.
 --
 -- The function skips a service task that a program has claimed. Otherwise a handler would get the task during the
--- lease.
+-- program's lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint
--- locks: the deliveries; leaves out locked rows
+-- locks: the deliveries; skips locked rows
 -- index: deliveries_pkey
 create or replace function shardclock.retry_deliveries(timer_keys bigint[])
 returns setof bigint

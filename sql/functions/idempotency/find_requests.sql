@@ -1,7 +1,8 @@
 -- Finds the stored responses of idempotent requests.
 --
 -- Reads only the partitions of today and yesterday. A lock on the third partition would block `forget_requests` until
--- the caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three.
+-- the caller's transaction ends. The statement is planned at each call, because a cached plan would lock all three
+-- partitions.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
 -- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the index in the arrays, from 1; a
@@ -26,7 +27,7 @@ begin
         select i.created_at, i.fingerprint, i.status, i.body
         from shardclock.idempotent_requests i
         where i.slot in (today, yesterday) and i.tenant_id = w.tenant_id and i.idempotency_key = w.idempotency_key
-        offset 0 -- without this line, a plan from before the first ANALYZE reads both whole days by age
+        offset 0 -- without this line, a plan from before the first ANALYZE reads all rows of both days
     ) r
     where r.created_at > moment - interval '24 hours'
     -- After the clock was set back, a request may have two rows; the newer row comes last.

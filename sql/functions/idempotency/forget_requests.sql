@@ -1,6 +1,6 @@
--- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. A stored response is valid
--- for 24 hours. The other 12 hours allow for a wrong clock, and for transactions that read the slot at midnight. The
--- caller must call this function in the second half of each day.
+-- Empties the slot (partition) of the day before yesterday, if its newest row is older than 36 hours. A stored response
+-- is valid for 24 hours. The other 12 hours allow for a wrong clock, and for transactions that read the slot at
+-- midnight. The caller must call this function in the second half of each day, because the rows are then old enough.
 --
 -- in:    nothing
 -- out:   integer: the number of emptied slots: 1 or 0
@@ -25,7 +25,7 @@ begin
     end if;
     -- Never wait for a lock, because a dump may lock the slot for hours; a later call tries again.
     execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
-    -- Check again: if the clock was set, a transaction may have written to the slot since the first check.
+    -- Check again, because a transaction may have written to the slot since the first check, if the clock was set back.
     execute ask into newest;
     if newest > now() - interval '36 hours' then
         return 0;

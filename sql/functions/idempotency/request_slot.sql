@@ -1,5 +1,6 @@
--- Returns the slot of a request. A slot is one of three tables: for today, for yesterday, and for the day before
--- yesterday, which is emptied (docs/decisions/0044-idempotent-requests.md).
+-- Returns the slot of a request by its day. The three slots are partitions of idempotent_requests: for today, for
+-- yesterday, and for the day before yesterday, which forget_requests empties
+-- (docs/decisions/0044-idempotent-requests.md).
 --
 -- in:    moment timestamptz
 -- out:   smallint

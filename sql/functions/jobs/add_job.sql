@@ -1,9 +1,9 @@
--- Adds a job that runs the function of a declared job, with its own rule and configuration.
+-- Adds a job that has the same function as a declared job, but another rule and configuration.
 --
 -- in:    name text, of_job text, every interval, schedule text, zone text, missed text, overlap text, priority integer,
 --        config jsonb
 -- out:   text: the job's state
--- locks: the new rows, and declarations of apps until the transaction ends
+-- locks: the new rows; apps can't declare jobs until the transaction ends
 -- index: jobs_pkey
 create or replace function shardclock.add_job(
     name text,

@@ -2,7 +2,7 @@
 --
 -- in:    spec jsonb
 -- out:   text[]
--- locks: the job, the timer of its next start, and declarations of apps until the transaction ends
+-- locks: the job, and the timer of its next start; apps can't declare jobs until the transaction ends
 -- index: jobs_pkey, timers_by_name_prefix
 create or replace function shardclock.apply_job(spec jsonb)
 returns text[]
@@ -18,7 +18,7 @@ declare
     is_disabled boolean;
 begin
     perform shardclock.lock_job_names(shared => true);
-    -- Check after the row is locked, so that the check reads the newest version of the row.
+    -- Lock the row before the check, so that the check reads the row's newest version.
     select j.* into before from shardclock.jobs j where j.name = spec ->> 'name' for update;
     refusal := shardclock.refused_job(spec);
     if refusal is not null then
@@ -68,11 +68,10 @@ begin
 end
 $$;
 
-comment on function shardclock.apply_job is $$Creates a job from a description, or changes the job to match the description. For a file of jobs, call this function once for each line. The change takes effect immediately. A missing field gets its default; config and disabled keep
-their values. A job with a function that no app has is stored; the job starts when an app has the function.
+comment on function shardclock.apply_job is $$Creates a job from a description, or changes the job to match the description. For a file of jobs, call this function once for each line. The change takes effect immediately. If spec has no value for a column, the column gets its default; but config and disabled keep their values. If no app has the job's function, the job is stored, and starts as soon as an app has the function.
 
-spec: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled
-returns: {added}, or the names of the changed columns; an empty array: no change
+spec: an object with the keys name, function (package.module:function), and optionally every_s, schedule, zone, missed, overlap, priority, config, policy and disabled
+returns: {added}, or the names of the changed columns; an empty array if nothing has changed
 errors: 22023 for a wrong value, or a name that an app declares, with a message that names the value
 example: select shardclock.apply_job('{"name": "refresh-eu", "function": "app:refresh", "every_s": 3600}');
 $$;

@@ -1,6 +1,6 @@
--- Ends the current run of a job; the run's start gets no further attempt.
+-- Ends the current run of a job, without further attempts.
 --
--- The run may be ending already, because of its time limit or its worker's shutdown. This call cancels that run, too.
+-- This call also cancels a run that is ending already, because of its time limit or its worker's shutdown.
 --
 -- in:    name text, reason text
 -- out:   text
@@ -37,7 +37,7 @@ begin
 end
 $$;
 
-comment on function shardclock.cancel_job is $$Ends the current run of a job. The start of this run gets no further attempt; the time of the next start does not change.
+comment on function shardclock.cancel_job is $$Ends the current run of a job. The run gets no further attempt; the time of the next start does not change.
 
 name: the job's name
 reason: stored in the log record and with the run

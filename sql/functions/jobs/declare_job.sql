@@ -4,7 +4,7 @@
 -- an operator has set.
 --
 -- in:    spec jsonb
--- out:   text[]: added, back, or the names of the changed columns
+-- out:   text[]: added; or the changed columns, after `back` if the job was withdrawn; empty: no change
 -- locks: the job, and the timer of its next start
 -- index: jobs_pkey, timers_by_name_prefix
 create or replace function shardclock.declare_job(spec jsonb)

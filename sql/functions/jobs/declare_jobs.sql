@@ -1,11 +1,11 @@
 -- Stores all job declarations of an app, withdraws all other declared jobs, and returns the changes.
 --
--- Only one app at a time declares its jobs. The call waits only briefly for a client's open transaction, because other
--- clients would wait behind the call. The caller tries again later.
+-- Only one app at a time declares its jobs. If a client's transaction stays open, the call fails after 500 ms, because
+-- other clients would wait behind the call. The caller tries again later.
 --
 -- in:    specs jsonb[], names text[]
--- out:   job text, changes text[]; {added}; {back} and the changed columns; the changed columns; or {withdrawn}. An
---        unchanged job has no row
+-- out:   job text, changes text[]; changes is {added}, {withdrawn}, or the changed columns, after `back` if the job was
+--          withdrawn before; an unchanged job has no row
 -- locks: the jobs, and the names of jobs until the transaction ends
 -- index: jobs_pkey
 create or replace function shardclock.declare_jobs(specs jsonb[], names text[])

@@ -29,8 +29,8 @@ begin
             jsonb_build_object('reason', drop_job_timer.why, 'by', current_user)
         from gone g
         returning command_log.timer_key into key;
-        -- If the timer has fired while this call waited for its row, the next occurrence has the name now: search
-        -- again.
+        -- The timer may have fired while this call waited for its row. Then another timer, for the next occurrence, has
+        -- the name: search again.
         exit when key is not null or not exists (
             select from shardclock.timers t
             where t.tenant_id = 'default' and t.name = 'job:' || drop_job_timer.job and t.target = t.name

@@ -1,6 +1,7 @@
 -- Returns the refusal if a job's rule has an end; otherwise null.
 --
--- The pattern contains no backslash: a session without standard_conforming_strings reads a backslash as an escape.
+-- The pattern contains no backslash, because a session without standard_conforming_strings reads a backslash as an
+-- escape.
 --
 -- in:    schedule text
 -- out:   text
@@ -19,7 +20,7 @@ as $$
                 then format(
                     'schedule %L ends, and a job has no end: write R/ without a number', left(schedule, 60)
                 )
-            -- Remove the zone in brackets: a slash in its name, as in [Europe/Paris], separates no parts of the rule.
+            -- Remove the zone in brackets, because its name may contain a slash, such as [Europe/Paris].
             when regexp_replace(schedule, '[[][^][]*[]]', '', 'g') ~* '^R.*/[+-]?P[^/]*/[^/]+$'
                 then format(
                     'schedule %L ends, and a job has no end: write its start before the duration, or none',

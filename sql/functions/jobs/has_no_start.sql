@@ -1,4 +1,4 @@
--- Returns whether a job has neither a timer nor a delivery of a start.
+-- Returns whether a job has no next start: neither a timer nor a delivery.
 --
 -- in:    job text
 -- out:   boolean

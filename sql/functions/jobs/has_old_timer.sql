@@ -1,6 +1,6 @@
--- Returns whether a job's next start was planned while the clock was ahead.
+-- Returns whether a job's next start was planned while the clock was ahead: the timer's creation is now in the future.
 --
--- If a client has changed the timer, the function compares the time of this change.
+-- If a client has changed the timer, the time of the change counts instead of the creation.
 --
 -- in:    job text, slack interval
 -- out:   boolean

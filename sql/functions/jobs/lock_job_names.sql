@@ -19,4 +19,4 @@ as $$
 $$;
 
 comment on function shardclock.lock_job_names is
-    'Internal: Prevents that apps declare jobs while clients add jobs, until the transaction ends.';
+    'Internal: Keeps apps from declaring jobs while clients add jobs, until the transaction ends.';

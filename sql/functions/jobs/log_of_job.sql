@@ -1,6 +1,6 @@
 -- Writes the log record of a client's change of a job.
 --
--- If the job has no timer and no run, the record has the key 0.
+-- If the job has neither a timer nor a run, the record has the timer_key 0.
 --
 -- in:    name text, intent text, timer_key bigint, detail jsonb
 -- out:   nothing

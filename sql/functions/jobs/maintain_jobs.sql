@@ -1,7 +1,7 @@
 -- Repairs jobs after a failover or a manual change: runs without a delivery, and jobs without a next start.
 --
--- One worker calls this function: the worker with the first share of the slots. The function locks each job and reads
--- it again, because another transaction may have repaired the job in the meantime.
+-- Only the worker with the first part of the slots may call this function. The function locks each job and reads it
+-- again, because another transaction may have repaired the job in the meantime.
 --
 -- in:    holder bigint
 -- out:   job text, repair text
@@ -32,7 +32,7 @@ begin
         for update of j skip locked
     loop
         continue when exists (select from shardclock.deliveries d where d.timer_key = found_one.run_timer_key);
-        -- A lost run counts as a crash.
+        -- A run without a delivery counts as crashed.
         update shardclock.jobs j
         set state = case when j.is_enabled then 'SCHEDULED' else 'DISABLED' end,
             run_timer_key = null, run_claims = null, run_holder = null, run_attempt = null, run_started_at = null,

@@ -1,4 +1,4 @@
--- Refuses a job's configuration that is nested too deeply, in a trigger.
+-- Refuses a job's configuration that is nested too deeply; a trigger calls this function.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,7 +1,7 @@
 -- Removes a job, with its next start and its waiting starts.
 --
--- The waiting starts are deleted, so that a later job with this name does not run them. Clients' timers with the job as
--- their target stay.
+-- The waiting starts are deleted, so that a later job with this name does not run them. Clients' timers with this job
+-- as their target are not deleted.
 --
 -- in:    name text
 -- out:   boolean: false: the job does not exist
@@ -47,7 +47,7 @@ begin
 end
 $$;
 
-comment on function shardclock.remove_job is $$Removes a job together with its next start and its waiting starts. The job must come from add_job, or no app may have its function. The job's records stay in the log.
+comment on function shardclock.remove_job is $$Removes a job together with its next start and its waiting starts. Only a job that no app declares can be removed: a job from add_job or apply_job, or a withdrawn job. The job's records stay in the log.
 
 name: the job's name
 returns: true: the job was removed; false: the job does not exist

@@ -1,6 +1,6 @@
--- Shortens the waits of jobs that were computed while the clock was ahead, after the clock was set back.
+-- After the clock was set back, shortens the waits of jobs that were computed while the clock was ahead.
 --
--- One worker repeats this call until the result is empty: the worker with the first share of the slots.
+-- The worker with the first part of the slots repeats this call until the result is empty.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; at most 200 jobs
@@ -36,8 +36,8 @@ begin
     loop
         begin
             -- If the job's last run ended while the clock was ahead, the end of the run and the end of the pause after
-            -- it are in the future. If only a start was written while the clock was ahead, the pause is correct and
-            -- does not change.
+            -- it are in the future. If only a start was written while the clock was ahead, the pause after the last run
+            -- is correct and does not change.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'

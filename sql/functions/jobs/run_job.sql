@@ -1,7 +1,7 @@
 -- Starts a job once, in addition to its rule.
 --
--- The start is due at the time of the call. If the start were due at the start of a long transaction, it would overtake
--- starts that clients requested earlier.
+-- The start is due at the moment of the call, not when the transaction began. Otherwise a start from a long transaction
+-- would overtake starts that other clients requested earlier.
 --
 -- in:    name text, config jsonb
 -- out:   bigint

@@ -18,7 +18,7 @@ begin atomic
             select from shardclock.deliveries d
             where d.target = 'job:' || waits_for_old_clock.job and d.tenant_id = 'default'
                 and d.next_attempt_at > clock_timestamp() + waits_for_old_clock.slack
-                -- A late date of an unclaimed delivery may also be the retry of a failed attempt.
+                -- For an unclaimed delivery, a date in the future may also be the retry of a failed attempt.
                 and (d.claimed_by is not null or d.failed_attempts + d.given_back = 0)
         );
 end;

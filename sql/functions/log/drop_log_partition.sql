@@ -1,7 +1,7 @@
--- Drops the log's oldest day, if its retention time is over.
+-- Drops the partition of the log's oldest day, if the retention time of this day is over.
 --
 -- A call drops only one day, so that it locks the log only for a moment. Days are dropped in order, and only after all
--- groups have read them, so that no reader misses records.
+-- consumer groups have read them, so that no group misses records.
 --
 -- in:    keep_days integer
 -- out:   day date, dropped boolean, kept_for text; no row: all days are still kept
@@ -31,7 +31,8 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as past only if the next day was recorded, too. Otherwise a jump of the clock could make a day past.
+    -- Count only the later days that a coordinator has recorded in log_days together with the next day. Otherwise a
+    -- clock that jumps ahead would make all days old enough.
     if keep_days > (
         select count(*)
         from shardclock.log_days d
@@ -68,4 +69,4 @@ end
 $$;
 
 comment on function shardclock.drop_log_partition is
-    'Internal: Drops the oldest day of the log if a coordinator has led on keep_days later days and each group has read the day; returns that day, and whether it was dropped, or the group for which it was kept.';
+    'Internal: Drops the oldest day of the log, if a coordinator has led on keep_days later days and each group has read the day. Returns the day and whether it was dropped, or else a group that has not read it.';

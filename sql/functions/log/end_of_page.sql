@@ -1,6 +1,6 @@
 -- Returns the position at which a page of the log ends for a reader of one tenant.
 --
--- Without this limit, a read for a tenant without records would read the whole log.
+-- Without this limit, a request of a tenant that has no records would read the whole log.
 --
 -- in:    after bigint, page_size integer
 -- out:   bigint
@@ -11,7 +11,7 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
--- The setting is explained in read_log.
+-- read_log explains these settings.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

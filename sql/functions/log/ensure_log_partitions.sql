@@ -18,7 +18,7 @@ declare
     day date;
     partition_name text;
 begin
-    -- Two coordinators may call this concurrently; the second call waits, and then finds all partitions.
+    -- Two coordinators may call this function concurrently; the second call waits, and then finds all partitions.
     perform pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'));
     for ahead in 0 .. days_ahead loop
         day := (now() at time zone 'UTC')::date + ahead;
@@ -30,8 +30,8 @@ begin
             -- this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
-            -- Create the table and attach it in two steps: while `create table … partition of` waits for a lock, it
-            -- would block all firings.
+            -- Create the table and attach it in two steps, because `create table … partition of` would block all
+            -- firings while it waits for its lock.
             execute format(
                 'create table shardclock.%I (like shardclock.command_log including defaults including constraints)',
                 partition_name

@@ -1,4 +1,4 @@
--- Returns the position up to which the log is complete: no new record can appear there.
+-- Returns the position up to which the log is complete: no new record can appear at this position or below it.
 --
 -- in:    nothing
 -- out:   bigint
@@ -10,9 +10,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Read the sequence before the locks. Later positions are above `drawn`. A transaction may have drawn an earlier
-    -- position. Either it still has its lock when the locks are read, or it ends before the snapshot of the caller's
-    -- next statement.
+    -- Read the sequence before the locks. All later positions are above `drawn`. A transaction with a lower position
+    -- either still has its lock when the locks are read, or has ended before the caller's next statement takes its
+    -- snapshot.
     drawn bigint := pg_sequence_last_value('shardclock.position_seq');
 begin
     if pg_is_in_recovery() then

@@ -1,5 +1,5 @@
--- Marks a transaction as a writer of the log, so that readers wait for its records. The transaction has not drawn a
--- position yet.
+-- Marks a transaction as a writer of the log, so that readers wait for its records. A trigger calls this function
+-- before the transaction draws a position.
 --
 -- A mark is a shared advisory lock that lasts until the transaction ends. The lock's key is the current value of the
 -- position sequence. The transaction draws all its positions above its mark. So no new record can appear below the
@@ -15,7 +15,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- `select last_value` does not lock the sequence's page, and may return a value that is 32 too high.
+    -- `select last_value from shardclock.position_seq` would not lock the sequence's page, and might return a value
+    -- that is 32 too high.
     drawn bigint := coalesce(pg_sequence_last_value('shardclock.position_seq'), 0);
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
@@ -28,8 +29,8 @@ begin
             mark := setting::bigint;
         end if;
     end if;
-    -- If another session has this lock, don't wait for it, because any role can lock any key. Take a lower mark
-    -- instead. With a lower mark readers wait a little longer; their result is still correct.
+    -- If another session has locked this key exclusively, don't wait, because any role can lock any key for any time.
+    -- Take a lower mark instead. With a lower mark readers wait a little longer; their result is still correct.
     for step in 1 .. 65536 loop
         if pg_try_advisory_xact_lock_shared(1936221036, (mark & 2147483647)::integer) then -- "shcl"
             perform set_config('shardclock.log_marked', mark::text, true);

@@ -1,4 +1,4 @@
--- Registers a new group at the start of the log, and returns the group's number of partitions.
+-- Registers a new consumer group at the start of the log, and returns the group's number of partitions.
 --
 -- Concurrent calls run one after the other, and only the first of them inserts the group's rows.
 --

@@ -54,12 +54,11 @@ begin
 end
 $$;
 
-comment on function shardclock.read_log is $$Reads the records after a position, in order. A reader gets each record once, including records that were committed late. Readers wait before the first record of an open transaction that has
-written to the log; the view shardclock.log_writers shows these transactions.
+comment on function shardclock.read_log is $$Reads the records after a position, in order. A reader gets each record once, including records that were committed late. Readers wait at the first record of an open transaction that has written to the log; the view shardclock.log_writers shows these transactions.
 
 after: the position of the last record that the caller has read; 0: read from the beginning
 page_size: the limit of records
-partition: with partitions: read only timers for which timer_key % 840 % partitions is this number
+partition: with partitions: the number of the partition to read, which has the timers with timer_key % 840 % partitions = partition
 partitions: the number of partitions into which readers divide the log, 1 to 840
 horizon: the last position to read, a result of log_horizon in an earlier statement; null: read_log calls log_horizon
 returns: rows of command_log, in the order of position; no row: there are no more records, call again later

@@ -1,7 +1,7 @@
--- Moves a group to another position, with the same or another number of partitions.
+-- Moves a consumer group to another position, with the same or another number of partitions.
 --
--- Without `new_position` the position does not change. Then all partitions must have the same position, so that the
--- group processes each record once.
+-- Without `new_position` the position does not change. Then all partitions must have read their records up to this
+-- position, so that the group processes each record once.
 --
 -- in:    group_name text, new_position bigint, partitions integer
 -- out:   bigint: the group's position; null: the group does not exist
@@ -27,8 +27,8 @@ begin
     if last_position is null then
         return null;
     end if;
-    -- Accept positions up to the last drawn position. `new_position` may come from an earlier horizon, and the horizon
-    -- may be lower now.
+    -- Accept positions up to the last drawn position, because `new_position` may come from an earlier horizon, and the
+    -- horizon may be lower now.
     last_drawn := greatest(shardclock.log_horizon(), pg_sequence_last_value('shardclock.position_seq'));
     if new_position > last_drawn then
         raise exception 'position % is beyond the end of the log, %: the group would skip all records until then',

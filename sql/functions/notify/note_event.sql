@@ -1,4 +1,4 @@
--- Writes an operator event together with the change that causes it, in a trigger.
+-- Writes an operator event in the transaction of the change that causes it; a trigger calls this function.
 --
 -- The function writes no event if the tenant has no endpoint that subscribes to this kind of event.
 --

@@ -5,8 +5,9 @@
 --
 -- in:    every interval, most integer, now timestamptz
 -- out:   integer: the number of deliveries
--- locks: an advisory lock, until the transaction ends: another call returns 0; the subscriptions: while another
---        transaction removes one, returns 0; the events, the throttles and the new deliveries; skips locked events
+-- locks: an advisory lock, until the transaction ends (a concurrent call returns 0); the subscriptions (while another
+--        transaction removes a subscription, the call returns 0); the events, the throttles and the new deliveries;
+--        skips locked events
 -- index: operator_events_pkey; event_subscriptions_pkey; all event_throttles, which has rows of the last interval only
 create or replace function shardclock.send_events(every interval, most integer, now timestamptz default null)
 returns integer
@@ -49,7 +50,7 @@ begin
         select s.tenant_id, s.endpoint, t.kind, t.subject, count(*)::integer as events, max(t.event_id) as newest
         from taken t
         join shardclock.event_subscriptions s on s.tenant_id = t.tenant_id and t.kind = any (s.kinds)
-        -- A disabled endpoint gets no events, not even the event of its own disabling.
+        -- An endpoint does not get the event that it was disabled.
         where (t.kind, t.subject) is distinct from ('endpoint.disabled', s.endpoint)
             and coalesce(t.failures >= s.failures_min, true)
         group by s.tenant_id, s.endpoint, t.kind, t.subject

@@ -108,7 +108,7 @@ most: the limit of tasks, 1 to 1000; a call returns fewer tasks if their variabl
 lease: the duration of the claim, a second to a day
 tenant_id: the tenant of the tasks
 worker: the program's name for operators, 1 to 100 characters; null: none
-returns: task_key and claim, which the caller needs to complete the task; instance_key, token and node_id; failed_attempts; variables, merged with the task's headers (if a variable and a header have the same name, the variable); type; process_id and version; business_key or null; headers; attempts_left, including this attempt; claimed_until, the end of the lease
+returns: task_key and claim, which the caller needs to complete the task; instance_key, token and node_id; failed_attempts; variables, merged with the task's headers (a variable replaces a header with the same name); type; process_id and version; business_key or null; headers; attempts_left, including this attempt; claimed_until, the end of the lease
 errors: 22023 for an invalid number, lease or worker
 example: select task_key, claim, variables from shardclock.activate_service_tasks('order.pack', most => 5, lease => 'PT30S', worker => 'packer-3');
 $$;

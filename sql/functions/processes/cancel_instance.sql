@@ -39,7 +39,7 @@ begin
             if shardclock.cancel_start(instance_key) then
                 return 'SENT';
             end if;
-            -- Another caller has redriven or discarded the dead letter in the meantime: search the instance again.
+            -- Another caller has redriven or discarded the dead letter in the meantime: search for the instance again.
         elsif is_sought_again then
             return 'NOT_FOUND';
         else
@@ -50,8 +50,7 @@ end
 $$;
 
 comment on function shardclock.cancel_instance is $$Cancels an instance of a process, in the caller's transaction: an
-engine terminates its tokens, with their timers, jobs, tasks and called processes. An instance with a given-up start
-is cancelled immediately: the dead letter of its start is discarded.
+engine terminates its tokens, with their timers, jobs, tasks and called processes. If the start of the instance is a dead letter, the instance is cancelled immediately, and the dead letter is discarded.
 
 instance_key: the instance
 tenant_id: refuse an instance of another tenant; null: any tenant

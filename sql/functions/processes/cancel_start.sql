@@ -1,4 +1,4 @@
--- Cancels an instance that no engine could begin: its start is a dead letter.
+-- Cancels an instance that no engine could begin, because its start is a dead letter.
 --
 -- in:    instance_key bigint, signal_key bigint
 -- out:   boolean

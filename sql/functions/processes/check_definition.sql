@@ -1,11 +1,11 @@
--- Checks a tenant's quotas for a new version of a process, in a trigger.
+-- Checks a tenant's quotas for a new version of a process; a trigger calls this function.
 --
 -- The same transaction ends the start timers of the previous version. So only additional start timers need quota.
 --
 -- in:    nothing
 -- out:   trigger
 -- locks: nothing
--- index: as find_definition, timers_by_name_prefix
+-- index: the index of find_definition; timers_by_name_prefix
 create or replace function shardclock.check_definition()
 returns trigger
 language plpgsql

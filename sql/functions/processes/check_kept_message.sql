@@ -1,4 +1,4 @@
--- Checks a tenant's quota for a stored message, in a trigger.
+-- Checks a tenant's quota for a new stored message; a trigger calls this function.
 --
 -- in:    nothing
 -- out:   trigger
@@ -16,4 +16,4 @@ end
 $$;
 
 comment on function shardclock.check_kept_message is
-    'Internal: Refuses a kept message that exceeds the tenant''s quota.';
+    'Internal: Refuses to store a message beyond the tenant''s quota.';

@@ -1,4 +1,4 @@
--- Removes the start timers and the subscriptions of a definition, because no instance of it may begin by an event.
+-- Removes the start timers and the subscriptions of a definition, so that no event begins an instance of it.
 --
 -- in:    definition_key bigint
 -- out:   nothing
@@ -12,7 +12,8 @@ as $$
 declare
     keys bigint[];
 begin
-    -- Search again until no start is left: if a schedule fires during this call, its next occurrence has another key.
+    -- Search again until no start timer is left, because a schedule may fire during this call, and its next occurrence
+    -- has another key.
     loop
         keys := array(
             select t.timer_key

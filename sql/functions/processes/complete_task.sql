@@ -39,7 +39,7 @@ begin
         end if;
         -- The former assignee released the task after the snapshot of the update, so try the update again.
     end loop;
-    -- The update does not change the assignee: if the token has stopped, the completion has no effect, and the task is
+    -- The update does not change the assignee. If the token has stopped, the completion has no effect, and the task is
     -- open again with the same assignee.
     present_assignee := coalesce(task.assignee, complete_task.assignee);
     perform shardclock.send_signal(

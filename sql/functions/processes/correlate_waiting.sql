@@ -4,8 +4,8 @@
 --
 -- in:    instance_keys bigint[]
 -- out:   integer: the number of messages, at most 1000; 0: no message is left
--- locks: until the transaction ends, the names and keys of the kept messages, the messages, and the subscriptions that
---        get them
+-- locks: until the transaction ends, the names and keys of the stored messages, the messages, and the subscriptions
+--        that get them
 -- index: subscriptions_by_instance, messages_by_name
 create or replace function shardclock.correlate_waiting(instance_keys bigint[])
 returns integer
@@ -33,12 +33,12 @@ begin
         where s.instance_key = any (instance_keys) and s.kind = 'message' and s.taken_by is null
         order by s.tenant_id, s.name, s.correlation, s.opened_at
     loop
-        -- If another transaction is publishing a message with this name and correlation key, skip the message: the
+        -- If another transaction is publishing a message with this name and correlation key, skip this token; the
         -- caller searches again soon.
         continue when not pg_try_advisory_xact_lock(
             hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
         );
-        -- The statement is separate, so that its snapshot includes all commits before the lock.
+        -- This is a separate statement, so that it sees all rows that were committed before the lock.
         for found_message in
             select m.*
             from shardclock.messages m
@@ -73,4 +73,4 @@ end
 $$;
 
 comment on function shardclock.correlate_waiting is
-    'Internal: Correlates waiting tokens with kept messages.';
+    'Internal: Correlates waiting tokens with stored messages.';

@@ -39,8 +39,7 @@ begin
 end
 $$;
 
-comment on function shardclock.delete_definition is $$Deletes one version of a process. Its instances continue, and no new
-instance begins. If the deleted version was the newest, the start events of the previous version are active again.
+comment on function shardclock.delete_definition is $$Deletes one version of a process. Its instances continue, and no new instance of this version begins. If the deleted version was the newest, the start events of the previous version are active again.
 
 definition_key: the key of the version
 tenant_id: refuse a definition of another tenant; null: any tenant

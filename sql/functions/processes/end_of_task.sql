@@ -14,8 +14,8 @@ as $$
 declare
     ended_as text;
 begin
-    -- Read the acts on the task: an engine deletes the task's row soon after its end, but the acts only with the
-    -- instance.
+    -- Read the acts on the task, because an engine deletes the row of an ended task soon, but deletes the acts only
+    -- together with the instance.
     select case a.act when 'COMPLETED' then 'COMPLETED_BEFORE' else a.act end into ended_as
     from shardclock.task_acts a
     where a.task_key = end_of_task.task_key and a.act in ('COMPLETED', 'CANCELED')

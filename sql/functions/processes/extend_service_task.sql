@@ -17,8 +17,8 @@ begin
         raise exception 'lease % is refused: give a second to a day', lease
             using errcode = 'invalid_parameter_value', constraint = 'invalid_lease';
     end if;
-    -- A lease that has ended is also extended, unless another program has claimed the task; a later claim has raised
-    -- the number of claims. The task is due when the lease ends, in the same way as after activate_service_tasks.
+    -- A lease that has ended is also extended, unless a later claim of the task has raised the number of claims. The
+    -- task is due when the lease ends, as after activate_service_tasks.
     update shardclock.deliveries d
     set claimed_until = clock_timestamp() + lease,
         next_attempt_at = clock_timestamp() + lease

@@ -1,4 +1,4 @@
--- Records a failed attempt of a claimed service task. Then plans the next attempt, or ends the task.
+-- Records a failed attempt of a claimed service task, and plans the next attempt; ends the task if no attempt is left.
 --
 -- in:    task_key bigint, claim integer, reason text, retries integer, retry_after interval, tenant_id text
 -- out:   text
@@ -58,7 +58,7 @@ comment on function shardclock.fail_service_task is $$Reports the failure of a s
 task_key: the task
 claim: the claim's number
 reason: the reason, in a sentence
-retries: the number of further attempts, valid until another call gives a number; 0: no further attempt, so the instance gets an incident; null: the remaining retries of the model, or of three attempts if the model sets no retries
+retries: the number of further attempts, valid until another call gives a number; 0: no further attempt, so the instance gets an incident; null: the model's number of attempts applies, or three attempts if the model sets none
 retry_after: the time until the next attempt, within a year
 tenant_id: refuse a task of another tenant; null: any tenant
 returns: RETRIED; DEAD if there is no further attempt; otherwise a result of complete_service_task

@@ -1,5 +1,5 @@
--- Deletes the business keys of deleted instances. It is a trigger, so that each statement that deletes instances is
--- covered.
+-- Deletes the business keys of deleted instances; a trigger calls this function after each statement that deletes
+-- instances.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,7 +1,7 @@
 -- Returns the state of a service task, for a caller that has lost its claim.
 --
--- Each row with claimed_by 0 is a service task, so the query has no condition on the target. With a condition there, a
--- plan that was made for an empty table could read all service tasks.
+-- The query of deliveries has no condition on the target. With this condition, a plan that was made for an empty table
+-- could read all service tasks of the target.
 --
 -- in:    task_key bigint, claim integer, tenant_id text
 -- out:   text

@@ -1,4 +1,4 @@
--- Adds the prefix of the caller's API key to the history of a user task, in a trigger.
+-- Adds the prefix of the caller's API key to the history of a user task; a trigger calls this function.
 --
 -- in:    nothing
 -- out:   trigger

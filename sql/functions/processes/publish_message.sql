@@ -1,4 +1,5 @@
--- Sends a message to the waiting tokens of each process, or begins instances, or stores the message.
+-- Sends a message to the token of each process that has waited longest. In a process without a waiting token, a message
+-- start event begins an instance. A message with a time to live is also stored.
 --
 -- in:    name text, correlation text, variables jsonb, tenant_id text, time_to_live interval
 -- out:   setof bigint: the instances that get the message now
@@ -68,7 +69,7 @@ begin
             order by w.process_id, w.opened_at
         ) f;
         exit when waiting is null;
-        -- First correlate the kept messages that no engine has correlated yet. A token that gets a kept message may
+        -- First correlate the stored messages that no engine has correlated yet. A token that gets a stored message may
         -- then no longer wait for the new message.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
@@ -114,8 +115,7 @@ begin
 end
 $$;
 
-comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. In each process, the message goes to the token that has waited longest for this name and correlation key. If no token waits, a message start
-event begins an instance. With a time to live, the message is stored for tokens that wait later.
+comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. In each process, the message goes to the token that has waited longest for this name and correlation key. If no token waits, a message start event begins an instance. With a time to live, the message is stored for tokens that wait later.
 
 name: the message's name, as in the model
 correlation: the correlation key; it must equal the value of the waiting token's expression

@@ -23,8 +23,8 @@ $$;
 comment on function shardclock.set_variables is $$Sets variables of an instance.
 
 instance_key: the instance
-variables: a JSON object; other variables stay
-token: the token of the variables; 1: the process itself
+variables: a JSON object; other variables don't change
+token: the token whose variables are set; 1: the variables of the process itself
 tenant_id: refuse an instance of another tenant; null: any tenant
 returns: SENT, or NOT_FOUND if the instance has ended or is unknown
 errors: 22023 for variables that are not an object or have more than 1 MiB

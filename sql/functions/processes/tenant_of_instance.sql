@@ -1,10 +1,10 @@
 -- Returns the tenant of a running instance.
 --
--- An instance exists as soon as its start is stored, before an engine begins it. The delivery of a thrown signal is not
--- an instance.
+-- An instance exists as soon as its start is stored, before an engine begins it. The delivery of a thrown signal does
+-- not count as an instance.
 --
 -- in:    instance_key bigint, tenant_id text
--- out:   text: null: unknown
+-- out:   text: null if there is no running instance with this key
 -- locks: nothing
 -- index: instances_pkey, deliveries_pkey
 create or replace function shardclock.tenant_of_instance(instance_key bigint, tenant_id text)

@@ -1,3 +1,5 @@
+-- Throws a signal: each instance that waits for the signal gets it, and signal start events begin instances.
+--
 -- in:    name text, variables jsonb, tenant_id text
 -- out:   setof bigint: the instances that get the signal now
 -- locks: the new signals
@@ -83,8 +85,7 @@ name is still being sent.
 name: the signal's name, as in the model
 variables: a JSON object for each instance
 tenant_id: the tenant of the processes
-returns: the keys of the instances that get the signal; no row: no instance waits. If the signal is sent in parts, the keys of
-the new instances are missing
+returns: the keys of the instances that get the signal; no row: no instance waits. If the signal is sent in parts, the keys of the new instances are missing
 errors: 22023 for a text of more than 200 characters, and for variables that are not an object or have more than 1 MiB
 example: select shardclock.throw_signal('stop-all');
 $$;

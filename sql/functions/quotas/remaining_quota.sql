@@ -1,4 +1,4 @@
--- Returns how much of its quota a tenant has left; all resources of a call share the quota of the first resource.
+-- Returns a tenant's remaining quota; all resources of a call share the quota of the first resource.
 --
 -- For a small quota the function counts the rows; for a large quota it reads the last stored count. Engines store the
 -- counts of instances, tasks and timers. Clients store the counts of waiting starts, definitions and messages, which
@@ -6,7 +6,7 @@
 --
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz
--- locks: the tenant's rows of tenant_usage, if it counts; leaves out a row that another transaction has locked
+-- locks: the tenant's rows of tenant_usage, if the call counts; skips a row that another transaction has locked
 -- index: tenants_pkey, tenant_usage_pkey; also the indexes of usage_of
 create or replace function shardclock.remaining_quota(
     tenant_id text, resources text[], out quota bigint, out remaining bigint, out counted_at timestamptz
@@ -51,9 +51,9 @@ begin
         if not found then
             used_at := '1970-01-01 00:00:00+00';
             -- A client's transaction may be open for hours. If this transaction inserted a row of an engine's resource,
-            -- engines could not store their counts during this time. So only engines insert these rows, with one
-            -- resource in a call. Without the lock, the insert could wait for another transaction that inserts the same
-            -- row.
+            -- engines could not store their counts during this time. So only engines insert these rows; an engine's
+            -- call has only one resource. Without the lock, the insert could wait for another transaction that inserts
+            -- the same row.
             if may_write and (resource = any (of_clients) or cardinality(resources) = 1)
                 and pg_try_advisory_xact_lock(hashtextextended(tenant_id || ' ' || resource, 51))
             then

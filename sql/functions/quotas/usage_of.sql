@@ -1,3 +1,5 @@
+-- Counts a tenant's usage of a resource, up to the limit `most`.
+--
 -- in:    tenant_id text, resource text, most bigint
 -- out:   bigint
 -- locks: nothing

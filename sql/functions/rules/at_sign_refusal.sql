@@ -1,4 +1,4 @@
--- Refuses a time with a zone after an @, as FEEL writes it.
+-- Returns the refusal if a text has a time with a zone after an @, as in FEEL; otherwise null.
 --
 -- in:    given text
 -- out:   text

@@ -1,5 +1,5 @@
--- Returns a refusal of the time zones in brackets in a text; null: the text has no zone in brackets, or only the zone
--- `beside`.
+-- Returns the refusal if the zones in brackets in a text are invalid, or differ from each other or from the zone
+-- `beside`; otherwise null.
 --
 -- in:    given text, beside text
 -- out:   text

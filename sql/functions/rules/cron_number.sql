@@ -1,4 +1,4 @@
--- Reads a number or a name of a cron field; null for any other text.
+-- Parses a number or a name of a cron field; returns null for any other text.
 --
 -- in:    word text, names text[], lowest integer
 -- out:   numeric

@@ -1,4 +1,4 @@
--- Returns the refusal of a cron rule.
+-- Returns the refusal of a cron rule; null: the rule is valid.
 --
 -- in:    given text
 -- out:   text

@@ -1,4 +1,4 @@
--- Returns the refusal of a cron rule that has no date, such as 30 February.
+-- Returns the refusal of a rule that never occurs, such as a cron rule for 30 February.
 --
 -- in:    given text
 -- out:   text

@@ -1,6 +1,6 @@
 -- Cancels one timer of a client, found by key or name.
 --
--- The delete in cancel_if_pending decides if the cancel is in time.
+-- The call is in time if the delete in cancel_if_pending still finds the timer's row.
 --
 -- in:    timer_key bigint, name text, tenant_id text, reason text
 -- out:   text

@@ -1,8 +1,8 @@
 -- Gives schedules another rule, from the moment when their rows are locked.
 --
 -- The pending occurrence keeps its number, and gets its due date from the new rule. A pending run on request does not
--- change: the new rule begins after it. If the rule began with the transaction instead, occurrences that fired in
--- between would fire again.
+-- change: the new rule begins after it. If the new rule began at the begin of the transaction, occurrences that fired
+-- before the lock would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint

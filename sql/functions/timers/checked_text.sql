@@ -1,4 +1,4 @@
--- Limits the length of a text for the log; the HTTP API refuses the same texts.
+-- Returns a text for the log, and refuses a text that is too long, as the HTTP API does.
 --
 -- in:    field text, given text, most integer
 -- out:   text: the given text; null for null

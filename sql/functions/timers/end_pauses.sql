@@ -1,4 +1,4 @@
--- Resumes the timers with an ended pause.
+-- Resumes timers after the end of their pauses.
 --
 -- A pause ends at `resume_at`, even if a shard resumes the timer later. The choice for missed occurrences applies only
 -- to occurrences before `resume_at`: after a pause until 08:00, an occurrence at 08:00 fires.

@@ -10,7 +10,7 @@
 -- locks: nothing
 -- index: the index of the filter that leaves the fewest rows: timers_by_name_prefix, timers_by_process_instance,
 --        timers_by_target, timers_by_tenant, timers_by_slot, timers_by_change, schedules_by_tenant (all schedules of
---        the tenant for each page); of ended timers command_log_in_order, command_log_by_name
+--        the tenant for each page); for ended timers command_log_in_order or command_log_by_name
 create or replace function shardclock.find_timers(
     state text default 'PENDING',
     tenant_id text default null,
@@ -243,7 +243,7 @@ $$;
 comment on function shardclock.find_timers is $$Finds timers, past and present, one page at a time: PENDING timers soonest
 first, PAUSED timers by key, ended timers newest first. With order_by change, pending and paused timers are sorted by their last change, newest first.
 
-state: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED, or ENDED for all that have ended
+state: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED, or ENDED for all ended timers
 tenant_id: only timers of this tenant
 name_prefix: only timers with a name that begins with this text; give the tenant_id, too
 name: only timers with this name; give the tenant_id, too

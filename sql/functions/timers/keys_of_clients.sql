@@ -14,8 +14,8 @@ begin atomic
     select array(
         select k.timer_key
         from unnest(timer_keys) as k (timer_key)
-        -- A subquery for each key instead of a join: a plan that was made for an empty table would make a join read the
-        -- whole table.
+        -- A subquery for each key instead of a join, because a join would read the whole table with a plan that was
+        -- made for an empty table.
         where (
             select shardclock.is_of_system(t.target) from shardclock.timers t where t.timer_key = k.timer_key
         ) is not true

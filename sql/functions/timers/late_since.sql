@@ -1,8 +1,8 @@
 -- Returns the moment from which a timer's lag is measured.
 --
--- The moment is the due date. If a client scheduled, moved or resumed the timer after its due date, the moment is that
--- request (docs/decisions/0034-late-since.md). For a later occurrence it is always the due date, because a firing wrote
--- the occurrence.
+-- The moment is the due date. If a client scheduled, moved or resumed the timer after its due date, the moment is the
+-- time of this request (docs/decisions/0034-late-since.md). For a later occurrence it is always the due date, because a
+-- firing wrote the occurrence.
 --
 -- in:    due_date timestamptz, created_at timestamptz, changed_at timestamptz, occurrence bigint
 -- out:   timestamptz

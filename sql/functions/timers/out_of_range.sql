@@ -1,4 +1,4 @@
--- Writes the refusal of a date that Python can't read.
+-- Returns the refusal of a date that Python can't read.
 --
 -- in:    moment timestamptz, field text
 -- out:   text[]: the code, and the sentence

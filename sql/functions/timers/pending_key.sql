@@ -1,4 +1,4 @@
--- Returns the key of the pending timer with a name.
+-- Returns the key of the pending or paused timer with a given key or name; null: no timer has it.
 --
 -- The occurrences of a schedule are different timers with the same name.
 --

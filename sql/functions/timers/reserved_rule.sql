@@ -1,4 +1,4 @@
--- Returns the refusal of broken_rule, or the refusal of a reserved name that does not fit the row's target.
+-- Returns the refusal if a row has a reserved name that does not fit its target; otherwise null.
 --
 -- in:    t shardclock.timers
 -- out:   text[]: the code, and the sentence
@@ -18,4 +18,4 @@ begin atomic
 end;
 
 comment on function shardclock.reserved_rule is
-    'Internal: Returns the refusal of a row that breaks a rule or has a reserved name; null: the row is accepted.';
+    'Internal: Returns the refusal if a row has a reserved name that does not fit its target; null: the row is accepted.';

@@ -1,9 +1,9 @@
 -- Resumes paused timers, for clients and at the end of a pause.
 --
 -- The function stores the choice for missed occurrences only if the schedule is overdue or has no computed due date.
--- Without a choice, the policy of the schedule applies. A row with a choice gets no period, so that a shard's fire loop
--- fires the schedule, and not a claim. `ended_at` is the moment when the pauses ended; null: a client resumes the
--- timers.
+-- Without a choice, the policy of the schedule applies. A row with a choice gets no period_us, so that a shard's fire
+-- loop fires the schedule, and not the statement that claims timers. `ended_at` is the moment when the pauses ended;
+-- null: a client resumes the timers.
 --
 -- in:    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz
 -- out:   setof bigint
