@@ -2,7 +2,7 @@
 --
 -- in:    filters, null for none:
 --        :since timestamptz
---        :verb text: also longer verbs that begin with this verb
+--        :verb text: also matches longer verbs that begin with this verb
 --        :actor text: the name or the prefix of an API key, a person's name or subject, or a database role
 --        the last row of the previous page, nulls for the first page:
 --        :after_at timestamptz, :after_id bigint, :limit bigint

@@ -1,5 +1,5 @@
--- Finds the stored responses of the 24 hours before this call. Uses the time of the call, not of the transaction's
--- begin: a transaction that began before midnight would miss responses from after midnight.
+-- Finds the stored responses of the 24 hours before this call. Uses the time of the call instead of the time when the
+-- transaction began. Otherwise a transaction that began before midnight would miss responses from after midnight.
 --
 -- in:    one element of each array for each request:
 --        :tenants text[], :keys text[]

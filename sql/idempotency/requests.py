@@ -59,8 +59,8 @@ async def begin_requests(
 
     Other callers can't begin these requests before this transaction ends. The outcome None means that the caller must
     do the work, and store the response with `store_requests` in the same transaction. A rollback discards the response,
-    and the next caller begins the request again. A transaction must begin a request only once: in the same transaction,
-    a second call would get the lock, too.
+    and the next caller begins the request again. A transaction must begin a request only once, because a second call in
+    the same transaction would get the lock, too.
 
     shape:   one outcome for each request, in the order of the requests; if two requests have the same key, and the
              caller must do the first, the second is `RequestInProgress`. In a stored body, spaces and the order of keys
@@ -100,7 +100,8 @@ async def store_requests(
 
 
 async def find_answered(session: Session, requests: Sequence[IdempotentRequest]) -> set[tuple[str, str]]:
-    """Return which of the given pairs of tenant and key have a stored response, for any content of the request.
+    """Return the pairs of tenant and key that have a stored response, even if it belongs to a request with other
+    content.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/idempotency/find_requests.sql
@@ -130,7 +131,7 @@ def _outcomes(
             same = row["fingerprint"] == request.fingerprint
             outcomes.append(Stored(row["status"], row["body"]) if same else OtherParameters())
         elif request.key in locked:
-            locked.discard(request.key)  # the caller must do this request; a later one with this key is in flight
+            locked.discard(request.key)  # the caller must do this request; a later request with the same key counts as in progress
             outcomes.append(None)
         else:
             outcomes.append(RequestInProgress())

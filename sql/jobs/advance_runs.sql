@@ -3,10 +3,10 @@
 -- in:    :holder bigint
 --        one array for each field of the runs:
 --        :jobs text[], :timer_keys bigint[], :claims integer[], :states text[]
---        :reasons text[]: null: none
+--        :reasons text[]: null: no reason
 -- out:   timer_key bigint
---        claims integer of each run with a job that another transaction has locked: send these runs again. A run does
---        not change and has no row if it already has this state, must end, or has ended
+--        claims integer of each run with a job that another transaction has locked: send these runs again. A run that
+--          already has this state, that must end or that has ended does not change, and has no row
 -- locks: the jobs; skips locked rows
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
 with given as materialized (

@@ -10,8 +10,8 @@
 --        :after_at timestamptz and :after_key bigint: the last start of the previous page, nulls for the first page
 --        :running bigint[]: the deliveries that the worker runs or is about to end. These runs have not crashed, even
 --          if their leases have expired
---        :ending bigint[]: deliveries in :running with an ended run that is not recorded yet. The job's next start
---          waits for the record
+--        :ending bigint[]: the deliveries in :running with a run that has ended but is not recorded yet. The job's next
+--          start waits for the record
 --        :machine jsonb: the machine's cpus and memory_mib. The call claims no start of a job that asks for more, or
 --          for GPUs; null: no limit
 --        :now timestamptz or null (Postgres's clock)
@@ -20,15 +20,16 @@
 --        dropped bigint: the starts that were skipped or discarded
 --        replaced bigint: the runs that must end because of a later start
 --        saturated boolean: more starts may be due than were read
---        short boolean and short_reserving boolean: with a higher limit, more runs of this kind could have begun
+--        short boolean and short_reserving boolean: whether more runs of this kind would have begun with a higher limit
 --        queued boolean: a start waits for the end of its job's run
 --        last_at timestamptz and last_key bigint: the last start that was read, or nulls
 --        each row also has a run, or nulls; the most urgent run comes first:
 --        job text, function text, timer_key bigint
---        claims integer: of the delivery that the worker has claimed
---        run_claims integer: of the job's mark. If it differs from claims, the run has crashed, and the worker ends it
+--        claims integer: the number of claims of the claimed delivery
+--        run_claims integer: the number of claims in the job's mark. If it differs from claims, the run has crashed,
+--          and the worker ends it
 --        attempt integer, scheduled_at timestamptz, config text, policy text
---        lease_left interval: of the run that crashed
+--        lease_left interval: the rest of the crashed run's lease
 -- locks: the claimed and dropped deliveries and the marked jobs, until the statement ends; skips locked rows
 -- index: deliveries_of_jobs, the first :read_limit due rows; jobs_pkey and deliveries_pkey, one probe for each row;
 --        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of
@@ -48,11 +49,12 @@ due as materialized (
             d.claims > 0 as was_begun
         from shardclock.deliveries d
         where d.target like 'job:%'
-            -- Don't use clock_timestamp() here: an index scan with a volatile bound does not stop after the due starts.
+            -- Don't use clock_timestamp() here, because an index scan with a volatile bound does not stop after the due
+            -- starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- With "is true", no index in another order fits. In another order, Postgres would read the starts of all
-            -- jobs.
+            -- With "is true", the planner can't use an index in another order, with which it would read the starts of
+            -- all jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])
@@ -132,8 +134,8 @@ hundredth as materialized (
         from shardclock.deliveries d
         where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
             and d.slot % (select me.part_count from me) = (select me.part from me)
-            -- With "is true", no other index fits, so Postgres reads the starts in the order of their due dates, and
-            -- stops after the hundredth start.
+            -- With "is true", the planner can't use another index, so Postgres reads the starts in the order of their
+            -- due dates, and stops after the hundredth start.
             and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
             and d.claimed_by is null
         order by d.due_date, d.timer_key
@@ -180,7 +182,7 @@ first_in_queue as materialized (
         order by d.due_date, d.timer_key
         limit 1
     ) f
-    -- No start of a queue begins before an earlier attempt that waits for its retry.
+    -- No start of a queue begins before an earlier start that waits for its next attempt.
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
         -- No start of a queue begins before an earlier start that is still a pending timer. A schedule without a
@@ -281,7 +283,8 @@ short as materialized (
         coalesce(bool_or(k.is_short) filter (where not k.reserves), false) as plain,
         coalesce(bool_or(k.is_short) filter (where k.reserves), false) as reserving
     from (
-        -- The limit is not reached, because other transactions have locked the remaining starts.
+        -- If the limit allows a run and no run has begun, the limit is not the cause: other transactions have locked
+        -- the starts.
         select kind.reserves, c.starts > kind.places and (kind.places = 0 or h.runs > 0) as is_short
         from (values (false, :places), (true, :reserving)) as kind (reserves, places)
         cross join lateral (
@@ -299,8 +302,8 @@ found as materialized (
 ),
 -- include: included/record_begun.sql
 going as materialized (
-    -- Skip the start only while the job is locked: without the lock, a run that ends at the same time could rely on
-    -- this start as its next attempt.
+    -- Skip a start only while the job is locked. Without the lock, a run that ends at the same time could have no next
+    -- attempt, because it relies on this start.
     select j.name
     from shardclock.jobs j
     where j.name = any (array(select s.name from judged s where s.why_not = 'skipped: another run was going'))
@@ -323,7 +326,7 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        -- With "is true", no other index fits, so that even a plan for an empty table probes the key.
+        -- With "is true", the planner can't use another index, so that even a plan for an empty table probes the key.
         and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
@@ -404,7 +407,7 @@ select
     (select due.timer_key from due order by due.next_attempt_at desc, due.timer_key desc limit 1) as last_key,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
-    -- Limit the result to one lease duration, because the clock may have been set back since the lease was written.
+    -- At most one lease duration, because the clock may have been set back since the lease was written.
     least(greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0'), :lease) as lease_left
 from short
 left join claimed c on true

@@ -5,19 +5,20 @@
 --        :jobs text[]: each once
 --        :timer_keys bigint[]
 --        :claims integer[]: the number of claims of the delivery when the caller claimed it
---        :run_claims integer[]: of the job's mark; less than :claims if the run crashed and another worker ends it
+--        :run_claims integer[]: the number of claims in the job's mark; less than :claims if the run crashed and
+--          another worker ends it
 --        :outcomes text[]
---        :fails boolean[]: true: the attempt has failed
---        :delays interval[]: until the next attempt; null: this start has no further attempt
+--        :fails boolean[]: whether the attempt has failed
+--        :delays interval[]: the time until the next attempt; null: this start has no further attempt
 --        :rests interval[]: the pause until the job may begin any run
 --        :duration_ms integer[], :reasons text[], :tracebacks text[], :results jsonb[], :logs text[]
 --        :progress double precision[] and :messages text[]: nulls: none
---        :called interval[]: the time since its function was called; null: it was not called
+--        :called interval[]: the time since the job's function was called; null: the function was not called
 --        :now timestamptz or null
 -- out:   one row for each run, in any order:
 --        timer_key bigint, claims integer
---        how text: ENDED; LOCKED: another transaction has locked its job or delivery, send it again; LOST: another
---          worker has ended the run; nothing was changed
+--        how text: ENDED; LOCKED: another transaction has locked the run's job or delivery, so send the run again;
+--          LOST: another worker has ended the run, and nothing was changed
 -- locks: the deliveries and jobs, until the statement ends; skips locked rows
 -- index: deliveries_pkey, jobs_pkey, job_runs_pkey and timers_by_name_prefix, a probe or two for each run
 with given as materialized (

@@ -3,14 +3,14 @@
 -- in:    :names text[] or null (all jobs)
 -- out:   name text, function text, state text, every_s double precision, schedule text, zone text, missed text, overlap
 --          text, priority integer, config text, policy text
---        next_start timestamptz or null (the start is paused, or the rule is not planned yet)
+--        next_start timestamptz or null (the start is paused, or no shard has planned the rule yet)
 --        next_key bigint or null: the timer of the next start
 --        paused_start timestamptz or null: the start time of a paused next start
 --        paused_until timestamptz or null: the end of the pause
 --        paused_at timestamptz, paused_why text
 --        paused_by text: from the log's record of the pause, if the log still has it
 --        waiting bigint: due starts that wait
---        retry_at timestamptz or null: also null while the job is disabled
+--        retry_at timestamptz or null: the next attempt after a failure; also null while the job is disabled
 --        run_id text or null, run_attempt integer, run_started_at timestamptz, cancel_why text, progress double
 --          precision, message text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success
 --          timestamptz, last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes

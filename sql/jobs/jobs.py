@@ -99,7 +99,8 @@ async def find_config_outlines(session: Session, functions: Collection[str]) -> 
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
     """Start a job now, and return the key of the start's timer; `config` is JSON text.
 
-    errors:  StatementRefused  22023: the job is unknown, disabled or withdrawn
+    errors:  StatementRefused  P0002: the job is unknown; 55000: it is disabled or withdrawn; 22023: the configuration
+                               is too long
              StoreUnavailable  the outcome is unknown: a second call may start the job a second time
     source:  sql/functions/jobs/run_job.sql
     """
@@ -109,7 +110,7 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
     """Request the end of a job's current run; return the job's state.
 
-    errors:  StatementRefused  22023: the job is unknown
+    errors:  StatementRefused  P0002: the job is unknown; 22023: the reason is too long
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/cancel_job.sql
     """
@@ -119,7 +120,7 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
     """Prevent new starts of a job, and request the end of its current run; return the job's state.
 
-    errors:  StatementRefused  22023: the job is unknown
+    errors:  StatementRefused  P0002: the job is unknown; 22023: the reason is too long
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/disable_job.sql
     """
@@ -129,7 +130,7 @@ async def disable_job(session: Session, name: str, *, reason: str | None = None)
 async def enable_job(session: Session, name: str) -> str:
     """Let a disabled job start again; return the job's state.
 
-    errors:  StatementRefused  22023: the job is unknown, or no app has its code
+    errors:  StatementRefused  P0002: the job is unknown; 55000: no app has its code
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/enable_job.sql
     """
@@ -139,7 +140,7 @@ async def enable_job(session: Session, name: str) -> str:
 async def configure_job(session: Session, name: str, config: str) -> str | None:
     """Set a job's configuration, and return the former configuration; both are JSON texts.
 
-    errors:  StatementRefused  22023: the job is unknown, or the configuration is too long
+    errors:  StatementRefused  P0002: the job is unknown; 22023: the configuration is too long
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/configure_job.sql
     """
@@ -151,7 +152,8 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
 class AddedJob:
     """A new job with the function of a declared job; a field that is None gets the declared job's value.
 
-    shape:   `every` or `schedule`, or neither: then the job runs only on request; `config` is JSON text
+    shape:   at most one of `every` and `schedule` is set; without both, the job runs only on request; `config` is JSON
+             text
     """
 
     name: str

@@ -1,4 +1,4 @@
--- Records the ends of runs that another worker has already recorded as crashed. Does not change the jobs.
+-- Records when runs really ended, after another worker has recorded them as crashed. Does not change the jobs.
 --
 -- in:    one array for each field of the runs: :timer_keys bigint[], :claims integer[], :outcomes text[]
 -- out:   timer_key bigint, claims integer, of each run that was recorded as crashed and has now ended

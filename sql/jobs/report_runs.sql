@@ -1,7 +1,7 @@
 -- Writes the progress of runs, and the last lines of their logs.
 --
 -- in:    one array for each field of the runs: :timer_keys bigint[], :claims integer[], :progress double precision[],
---        :messages text[], :logs text[] (nulls: the value stays)
+--        :messages text[], :logs text[] (null: the value does not change)
 -- out:   nothing
 -- locks: the rows of the runs
 -- index: job_runs_pkey

@@ -17,7 +17,7 @@ Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifie
 
 
 class BegunRun(NamedTuple):
-    """One claimed delivery of a job: a run that began, or a run that crashed.
+    """One claimed delivery of a job, for a run that begins or for a run that has crashed.
 
     If `run_claims` equals `claims`, a run has begun. If the two numbers differ, an earlier run of this delivery has
     crashed, and the worker must record the crash; the crashed run's process may still run for `lease_left`.
@@ -131,7 +131,7 @@ class EndedRun(NamedTuple):
 
 
 class RunProgress(NamedTuple):
-    """The new log lines and the progress of a run since the last report; None: no change."""
+    """The log lines and the progress of a run since the last report; None: no change."""
 
     run: BegunRun
     progress: float | None
@@ -162,13 +162,13 @@ async def begin_runs(
 ) -> Begun:
     """Begin runs of the due jobs, the most urgent first.
 
-    A run in `own` never counts as crashed; a start is never skipped because of a run in `own.ending`. `page` selects
-    the due starts that are read.
+    A run in `own` never counts as crashed. No start is skipped because of a run in `own.ending`. `page` selects the due
+    starts to read.
 
     shape:   at most `places` runs of jobs without reserved resources, and at most `reserving` runs of the other jobs;
              at most one run of each job
-    errors:  StoreUnavailable  no answer: if runs have begun, their functions are not called, and these runs count as
-             crashes
+    errors:  StoreUnavailable  no answer: if the call has begun runs, the caller does not call their functions, and
+             these runs count as crashed
     source:  sql/jobs/begin_runs.sql
     """
     rows = await session.rows(
@@ -196,7 +196,8 @@ async def advance_runs(
 ) -> frozenset[Claim]:
     """Write that runs are now RUNNING or TERMINATING, with a reason for each run.
 
-    shape:   the runs of jobs that other transactions have locked: call again with these runs
+    shape:   the claims of the runs that were not written, because other transactions have locked their jobs: call again
+             with these runs
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/advance_runs.sql
     """
@@ -215,9 +216,9 @@ async def end_runs(
 ) -> dict[Claim, How]:
     """End runs: remove the marks of their jobs, record the outcomes, and schedule the next attempts or starts.
 
-    It is safe to repeat the call with the same ends, because an ended run has no mark.
+    The call may be repeated with the same runs, because the mark of an ended run is removed.
 
-    shape:   `ends` has each job at most once; one result for each run
+    shape:   `ended` has each job at most once; one result for each run
     errors:  StoreUnavailable  the outcome is unknown: send the same ends again
     source:  sql/jobs/end_runs.sql
     """
@@ -261,7 +262,7 @@ async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozen
 
 
 async def watch_runs(session: Session, runs: Sequence[BegunRun]) -> dict[Claim, str | None]:
-    """Read the runs that must end, with the reasons; None: another worker has ended the run.
+    """Read the runs that must end, and the reasons; the reason None means that another worker has ended the run.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/watch_runs.sql

@@ -1,7 +1,8 @@
 -- Reads the runs that a client has cancelled, and the runs that other workers have ended.
 --
 -- in:    one array for each field of the runs: :jobs text[], :timer_keys bigint[], :claims integer[]
--- out:   timer_key bigint, claims integer, why text (of the cancellation; null: another worker has ended the run)
+-- out:   timer_key bigint, claims integer, why text (the reason of the cancellation; null: another worker has ended the
+--          run)
 -- locks: nothing
 -- index: jobs_pkey, one probe for each run
 select r.timer_key, r.claims, case when j.run_timer_key = r.timer_key and j.run_claims = r.claims then j.cancel_why end as why

@@ -2,7 +2,7 @@
 --
 -- in:    :digest bytea, :issuer text, :subject text, :name text, :groups text[]
 --        :lifetime text: an ISO 8601 duration
---        :most bigint: the largest number of sessions that the person may have, including the new session
+--        :most bigint: the limit of the person's sessions, including the new session
 --        :now timestamptz or null
 -- out:   one row: expires_at timestamptz
 -- locks: the new row and the deleted rows

@@ -1,7 +1,7 @@
 -- Begins a session of the console for an API key, and deletes the key's oldest sessions above a limit.
 --
--- in:    :digest bytea, :key_id bigint, :lifetime text (ISO 8601), :most bigint: the largest number of sessions that
---        the key may have, including the new session, :now timestamptz or null
+-- in:    :digest bytea, :key_id bigint, :lifetime text (ISO 8601), :most bigint: the limit of the key's sessions,
+--          including the new session, :now timestamptz or null
 -- out:   one row: expires_at timestamptz
 -- locks: the new row and the deleted rows
 -- index: console_sessions_by_key

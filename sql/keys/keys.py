@@ -1,4 +1,4 @@
-"""The stored API keys; the database has only the digest of a key's text."""
+"""The stored API keys. The database stores only a digest of a key's text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +109,7 @@ async def rotate_key(
 
 
 async def live_key(session: Session, prefix: str, *, now: datetime | None = None) -> tuple[ApiKey, bytes] | None:
-    """Find a live key (neither expired nor revoked) and the digest of its text; None: the key is not live.
+    """Find a live key (neither expired nor revoked) and the digest of its text; return None if the key is not live.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  as `live_keys`

@@ -1,4 +1,4 @@
--- Creates an API key, unless the tenant already has two live keys with this name, as during a rotation.
+-- Creates an API key, unless the tenant already has two live keys with this name, for example during a rotation.
 --
 -- in:    :tenant_id text or null: for all tenants, :name text, :prefix text, :digest bytea, :scopes text[],
 --        :lifetime text (ISO 8601) or null: it never expires, :now timestamptz or null

@@ -7,7 +7,7 @@
 --        :now timestamptz or null
 -- out:   key_id bigint, tenant_id text, name text, prefix text, scopes text[], created_at timestamptz, expires_at
 --          timestamptz or null, revoked_at timestamptz or null
---        old_expires_at timestamptz: of the first key
+--        old_expires_at timestamptz: when the first key expires
 --        one row; no row if the first key is not live, or if another key of its name is live
 -- locks: the first key's row; the caller has sent lock_api_keys, so that two concurrent calls don't create a third key
 -- index: api_keys_by_prefix, api_keys_by_name

@@ -8,7 +8,7 @@ from shardclock_server.sql.keys.keys import ApiKey, key_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 
-SESSIONS_MAX = 100  # one key or person has at most this many sessions; a further session ends the oldest session
+SESSIONS_MAX = 100  # the limit of sessions of a key or a person; a further session ends the oldest one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Find the log records that end timers, without payloads; read whole records for clients that wait for a timer's end.
+"""Find the records of timers' ends in the log, without payloads; read whole records for clients that wait for a timer's
+end.
 
 A payload may have 64 KiB. A client that waits for one timer must not wait while the payloads of thousands of timers are
 read.

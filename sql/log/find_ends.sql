@@ -4,7 +4,7 @@
 --        :ends text[]: the intents that end any timer
 --        :undelivered text[]: the targets of timers that end when they fire
 -- out:   timer_key bigint, position bigint
---        recorded_at timestamptz: of the newest record that ended the timer
+--        recorded_at timestamptz: when the newest record that ended the timer was written
 -- locks: nothing
 -- index: command_log_by_timer_key
 select k.timer_key, l.position, l.recorded_at

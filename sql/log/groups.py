@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One consumer group; `lag_s` is the age of the oldest unprocessed record; 0: all records are processed."""
+    """One consumer group; `lag_s` is the age of the oldest unprocessed record, or 0 if all records are processed."""
 
     group_name: str
     partitions: int
@@ -62,8 +62,8 @@ async def reset_group(
     """Move a group to another position, or change its number of partitions.
 
     shape:   the group's new position; None if the group does not exist
-    errors:  StatementRefused  the position is after the log's end; or no position is given, and the partitions have
-                               different positions
+    errors:  StatementRefused  the position is after the log's end; or no position is given, and a partition has unread
+                               records before the group's highest position
              StoreUnavailable  no answer in time, for example because a member is working in a transaction: read the
                                group's position, and call again
     source:  sql/functions/log/reset_group.sql

@@ -1,11 +1,11 @@
 -- Lists the consumer groups with their lag.
 --
--- in:    :most integer or null: only this number of groups, namely the groups with the largest lag; null: all groups
+-- in:    :most integer or null: only this number of groups, the groups with the largest lag; null: all groups
 -- out:   group_name text, partitions integer
---        position bigint: of the partition that is furthest behind
+--        position bigint: the position of the partition that is furthest behind
 --        lag_records bigint: exact up to 10,000 for each partition
 --        lag_s double precision: the age of the oldest unprocessed record
---        idle_s double precision or null: the time since records were last processed; null: never
+--        idle_s double precision or null: the time since the group last processed records; null: it has processed none
 --        attempts integer: the largest number of attempts at one record
 --        failures bigint, set_aside bigint, error text or null
 --        members text[]: the members that hold leases

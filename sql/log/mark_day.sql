@@ -1,4 +1,4 @@
--- Records that a coordinator leads today. Retention counts the days with this record.
+-- Records that a coordinator leads today; drop_log_partition counts these days.
 --
 -- in:    nothing
 -- out:   nothing

@@ -30,7 +30,8 @@ async def ensure_log_partitions(session: Session) -> int:
 
 
 async def mark_day(session: Session) -> None:
-    """Record that a coordinator leads today: `drop_log_partition` counts these days, even if the clock changes later.
+    """Record that a coordinator leads today; `drop_log_partition` counts these days, so that a wrong clock drops
+    nothing.
 
     errors:  StoreUnavailable  no answer before the timeout: call again
     source:  sql/log/mark_day.sql

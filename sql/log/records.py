@@ -40,7 +40,7 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes
 
 
 async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]:
-    """Yield batches of the records after a position, as they are written. Without new records, yield empty batches.
+    """Yield batches of the records after a position, forever; yield an empty batch if there are no new records.
 
     errors:  StoreUnavailable  no answer in time: follow again from the last record
     """
@@ -54,7 +54,7 @@ async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]
 
 
 def bytes_of(payloads: Iterable[str | None]) -> int:
-    """Count the bytes of timers' payloads in the same way as a statement that limits a page."""
+    """Count the bytes of payloads in the same way as the statements that limit a page."""
     return sum(len(payload.encode()) for payload in payloads if payload is not None)
 
 

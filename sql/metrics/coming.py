@@ -11,9 +11,10 @@ MINUTES = 30
 
 @dataclass(frozen=True, slots=True)
 class ComingTimers:
-    """The timers of one minute and one target; minute 0: overdue timers; target None: all other targets.
+    """The timers of one minute and one target; minute 0 has the overdue timers, and the target None stands for all
+    other targets.
 
-    `oldest_due_at` is the first due date; of an estimate, the first due date in the sample.
+    `oldest_due_at` is the first due date; if the number is estimated, it is the first due date in the sample.
     """
 
     minute: int

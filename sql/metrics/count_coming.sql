@@ -5,10 +5,10 @@
 --        :with_jobs boolean: false: leave out the timers of jobs
 --        :now timestamptz or null
 -- out:   one row for each minute and target with timers:
---        minute integer: 0: overdue, 1 to 30: the minutes from now on
---        target text: the five targets with the most timers; null: all other targets
+--        minute integer: 0 for overdue timers; 1 to 30 for the minutes from now on
+--        target text: one of the five targets with the most timers; null: all other targets
 --        timers bigint, estimated boolean
---        oldest_due_at timestamptz: when the first of these timers was due; if estimated, the first of the sample
+--        oldest_due_at timestamptz: when the first of these timers is due; if estimated, the first timer of the sample
 -- locks: nothing
 -- index: timers_by_slot, each slot from its oldest row to the end of the 30 minutes: first 10 slots; then, depending on
 --        the number of timers in them, all 840 slots, 60 slots, or the same 10
@@ -24,7 +24,7 @@ probe as materialized (
         select t.due_date from shardclock.timers t
         where t.slot = s.slot
             and t.due_date < clock.ends
-        offset 0 -- reads slot by slot; else a join might read the whole table
+        offset 0 -- reads slot by slot; without it, a join might read the whole table
     ) t
     where s.slot % 89 = 0
 ),

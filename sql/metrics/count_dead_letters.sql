@@ -1,12 +1,12 @@
 -- Counts the dead letters of each target.
 --
--- in:    :named integer: the limit of handlers with a separate row, handlers of an app first; the row `other` counts
---          all other targets
+-- in:    :named integer: the limit of handlers with a separate row; handlers that an app declares come first; the row
+--          `other` counts all other targets
 --        :most bigint: the count of a row stops at this number
 -- out:   target_name text, dead_letters bigint
 -- locks: nothing
--- index: dead_letters_by_target: one probe for each handler, at most 500, and one probe for each target, at most 500,
---        which finds the endpoints; then at most :most rows for each name
+-- index: dead_letters_by_target: one probe for each handler, at most 500; one probe for each target, at most 500, to
+--        find the endpoints; then at most :most rows for each name
 with recursive handler as materialized (
     select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
@@ -46,7 +46,7 @@ kept as materialized (
     left join named n on n.target = f.target
 ),
 label as materialized (
-    -- There may be a handler with the name `other`.
+    -- Use `union`, because a handler may have the name `other`.
     select n.target as target_name from named n union select 'other'
 )
 select label.target_name, counted.letters as dead_letters
@@ -60,7 +60,7 @@ cross join lateral (
             select
             from shardclock.dead_letters d
             where d.target = k.target
-            offset 0 -- reads target by target; else a join might read the whole table
+            offset 0 -- reads target by target; without it, a join might read the whole table
         ) d
         where k.target_name = label.target_name
         limit :most::bigint

@@ -1,18 +1,18 @@
 -- Counts the pending timers in intervals of due dates; estimates a large number from a sample of slots.
 --
--- in:    :edges interval[]: ascending, counted from now
+-- in:    :edges interval[]: the edges of the intervals, ascending, relative to now
 --        :now timestamptz or null
 --        :recent interval or null: count only timers due after now - recent; null: count from the first edge
---        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---          counted from the first edge, independent of :recent
+--        :full_from integer or null and :full_count integer or null: in :full_count slots, from slot :full_from on,
+--          count from the first edge, independent of :recent
 -- out:   one row for each pair of consecutive edges (the later edge is excluded):
---        stretch integer: the number of the pair, from 1
+--        stretch integer: the number of the pair of edges, from 1
 --        timers bigint, estimated boolean
---        oldest_s double precision: the time since the first counted timer was due
+--        oldest_s double precision: the time since the first counted timer became due
 -- locks: nothing
 -- index: timers_by_slot, each slot from the start of its scan: first 10 slots; then, depending on the number of timers
---        in these slots, all 840 slots, 60 slots, or the same 10. So the statement reads at most about 170,000 rows.
---        With more than 7 million timers it reads 1/42 of the timers
+--        in these slots, all 840 slots, 60 slots, or the same 10. So the statement reads at most about 170,000 rows; of
+--        more than 7 million timers it reads 1/42
 with bound as materialized (
     select
         array(
@@ -44,7 +44,7 @@ probe as materialized (
         where t.slot = b.slot
             and t.due_date >= b.at
             and t.due_date < bound.edges[cardinality(bound.edges)]
-        offset 0 -- reads slot by slot; else a join might read the whole table
+        offset 0 -- reads slot by slot; without it, a join might read the whole table
     ) t
     where b.slot % 89 = 0
 ),

@@ -71,7 +71,7 @@ seen as materialized (
         from shardclock.command_log l
         where l.position >= s.first
             and l.position < s.first + s.length
-            -- Literal bounds, without the table `clock`, let Postgres leave out the partitions of other days.
+            -- The bounds don't use the table `clock`, so that Postgres can skip the partitions of other days.
             and l.recorded_at >= date_trunc('minute', coalesce(:now::timestamptz, now()))
                 - (:minutes::integer - 1) * interval '1 minute'
             and l.recorded_at < coalesce(:now::timestamptz, now()) + interval '1 minute'
@@ -81,7 +81,7 @@ seen as materialized (
             and (:tenant_id::text is null or l.tenant_id = :tenant_id)
             and (:target::text is null or l.target = :target)
             and (:with_jobs::boolean or l.target not like 'job:%')
-        offset 0 -- reads section by section; else a join might read the whole log
+        offset 0 -- reads section by section; without it, a join might read the whole log
     ) r
 )
 select

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 10_000  # at most this many rows of one target are counted, so that a measurement stays fast
+COUNTED_MAX = 10_000  # the count of a target stops at this number, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 -- Finds the tenants with the most overdue timers among the oldest overdue timers of each slot.
 --
--- in:    :late interval: a timer is overdue if it became due before this interval, :limit bigint
+-- in:    :late interval: a timer is overdue if it became due longer ago than this, :limit bigint
 -- out:   tenant_id text, timers bigint (at most 3 are counted in each slot), oldest timestamptz (the moment at which
 --        the oldest of these timers became due); the tenant with the most timers first
 -- locks: nothing

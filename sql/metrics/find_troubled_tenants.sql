@@ -1,8 +1,8 @@
--- Finds the other tenants with dead letters or with failing endpoints.
+-- Finds the tenants with dead letters or with failing endpoints, except one tenant.
 --
--- in:    :tenant_id text: this tenant is left out
+-- in:    :tenant_id text: the tenant that is left out
 --        :limit bigint
---        :endpoints_max integer: the limit of the pairs of a tenant and a target with failing deliveries
+--        :endpoints_max integer: the limit of pairs (of a tenant and a target) with failing deliveries to read
 -- out:   tenant_id text
 --        endpoints bigint: the tenant's endpoints with a failing delivery
 --        failing_since timestamptz or null: the firing or the redrive of the oldest of the first 100 failing deliveries
@@ -31,7 +31,7 @@ with recursive dying (tenant_id, number) as (
         order by d.tenant_id
         limit 1
     ) n
-    -- Read one tenant more than the limit, because :tenant_id may be among the tenants, and is left out.
+    -- Read one tenant more than the limit, because :tenant_id is left out of the result.
     where f.number <= :limit::bigint
 ),
 failing (target, tenant_id, number) as (

@@ -1,4 +1,4 @@
-"""Forecast the load of the next quarter of an hour from due dates, so that a spike is visible before it comes."""
+"""Forecast the load of the next 15 minutes from due dates, so that operators see a spike before it comes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-JOBS_MAX = 2_000  # more jobs are not measured, so that a measurement stays fast
+JOBS_MAX = 2_000  # the limit of measured jobs, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +14,12 @@ class JobMeasures:
     """The measurements of one job; the counts don't include the current run.
 
     units:   next_start_s       the time until the job's next start, negative if the start is due
-             waiting_s          the time for which the oldest due start has waited for the call of its function
+             waiting_s          how long the oldest due start has waited until now for the call of its function
              start_lag_s        the delay of the last start
              last_run_s         the duration of the last run
              since_success_s    the time since the job's last success, or since its declaration
-             success_overdue_s  the time since the due date of the first start that should have succeeded by now, also
-                                for a paused job
+             success_overdue_s  the time since the first start that should have succeeded by now was due, even if the
+                                job is paused
     """
 
     name: str
@@ -41,7 +41,7 @@ class JobMeasures:
 
 @dataclass(frozen=True, slots=True)
 class JobsMeasured:
-    """The measured jobs, and `tick_s`: the time since the last heartbeat of the processes that start jobs."""
+    """The measured jobs; `tick_s` is the time since the last heartbeat of the processes that start jobs."""
 
     jobs: list[JobMeasures]
     tick_s: float | None
@@ -62,8 +62,7 @@ async def measure_jobs(
 ) -> JobsMeasured:
     """Measure the named jobs, or all jobs.
 
-    shape:   at most `most` jobs, by name, first the jobs that an app has; `tick_s` is None if no shard or no worker has
-             slots
+    shape:   at most `most` jobs, by name; withdrawn jobs come last; `tick_s` is None if no shard or no worker has slots
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_jobs.sql, sql/metrics/measure_tick.sql
     """

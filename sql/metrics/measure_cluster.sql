@@ -1,14 +1,14 @@
 -- Measures the cluster in one row: its processes, its counters, and the transactions that delay vacuum.
 --
--- in:    :recent interval or null: search overdue timers only among timers due after now - recent; null: search all
---        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---          searched from their oldest row, independent of :recent
+-- in:    :recent interval or null: search only the timers that became due after now - recent; null: search all timers
+--        :full_from integer or null and :full_count integer or null: in :full_count slots, from slot :full_from on,
+--          search all timers, independent of :recent
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer
 --        ramp_per_s integer or null (no limit)
 --        leader_alive boolean, shards_alive bigint, holders_on_hold bigint
 --        is_held boolean: an operator has put the database on hold
 --        slots_assigned bigint
---        workers_wanted integer: 0: there are no targets
+--        workers_wanted integer: 0 if there are no targets
 --        workers_alive bigint, paused bigint
 --        oldest_overdue_s double precision: the time since the oldest overdue timer became due, or since a client's
 --          later request to schedule, move or resume it
@@ -52,7 +52,7 @@ paused as materialized (
         where t.slot = s.slot
             and t.due_date = '9999-12-31 23:59:59.999998+00'
             and t.paused_due_date is not null
-        offset 0 -- reads slot by slot; else a join might read the whole table
+        offset 0 -- reads slot by slot; without it, a join might read the whole table
     ) t
 ),
 day as materialized (
@@ -77,7 +77,8 @@ open as materialized (
             where a.pid <> pg_backend_pid() and a.backend_type = 'client backend' and a.backend_xmin is not null
         ) as snapshot_s
 )
--- `greatest(…, 0)`, because another transaction may have begun after this transaction, and an age must not be negative.
+-- Ages have `greatest(…, 0)`, because another transaction may have begun after this transaction, and an age must not be
+-- negative.
 select
     scale.wanted as shards_wanted,
     scale.wanted_min as shards_min,

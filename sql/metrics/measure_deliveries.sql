@@ -3,17 +3,17 @@
 -- in:    :webhooks boolean: true: endpoints, and all other targets except handlers, jobs and processes; false:
 --          handlers. Handlers and endpoints are measured separately, so that many endpoints can't hide the handlers;
 --          other statements measure jobs and processes
---        :named integer: the limit of handlers with a separate row, handlers of an app first; the row `other` has all
---          other targets
+--        :named integer: the limit of handlers with a separate row; handlers that an app declares come first; the row
+--          `other` has all other targets
 --        :most bigint: the count of a row stops at this number
 --        :now timestamptz or null
 -- out:   target_name text, waiting bigint
---        oldest_s double precision: the time since the oldest waiting delivery became due; 0: none waits
+--        oldest_s double precision: the time since the oldest waiting delivery became due; 0: no delivery waits
 -- locks: nothing
 -- index: deliveries_by_lane: one probe for each target, at most 500, and one for each lane (one target's deliveries of
 --        one tenant), at most 5,000; then for each name the due lanes, each from its soonest row, until :most rows. The
---        scan also reads claimed rows, which don't count; these are few, because a worker claims only deliveries that
---        it can start
+--        scan also reads claimed rows without counting them; these are few, because a worker claims only deliveries
+--        that it can start
 with recursive handler as materialized (
     select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
@@ -80,7 +80,7 @@ due_lane as materialized (
     where l.soonest <= coalesce(:now::timestamptz, now())
 ),
 label as materialized (
-    -- There may be a handler with the name `other`.
+    -- Use `union`, because a handler may have the name `other`.
     select n.target as target_name from named n union select 'other'
 )
 select

@@ -4,17 +4,17 @@
 --        :most bigint: the limit of jobs
 --        :now timestamptz or null
 -- out:   name text
---        state text: WITHDRAWN: no app has the job any longer, and no run is left
+--        state text: WITHDRAWN if no app has the job any longer and no run is left
 --        runs bigint, successes bigint, failures bigint, crashes bigint, consecutive_failures integer and
---          consecutive_crashes integer: all without the present run
---        next_start_s double precision or null: the time until the next start; negative: it is due
---        waiting_s double precision: the time for which the oldest due start has waited for the call of its function;
---          0: no start waits
+--          consecutive_crashes integer: all counts without the current run
+--        next_start_s double precision or null: the time until the next start; negative if the start is due
+--        waiting_s double precision: how long the oldest due start has waited for the call of its function; 0: no start
+--          waits
 --        start_lag_s double precision or null: the delay of the last start
 --        last_run_s double precision or null
 --        since_success_s double precision: the time since the last success, or since the declaration
---        success_overdue_s double precision: the time since the due time of the first start that should have succeeded
---          by now; 0: no success is overdue. A paused start counts with its former due time
+--        success_overdue_s double precision: the time since the first start that should have succeeded by now was due;
+--          0: no success is overdue. For a paused start, its time before the pause counts
 --        max_runtime_s double precision
 -- locks: nothing
 -- index: jobs_pkey; for each job timers_by_name_prefix, deliveries_by_lane and job_runs_by_job, one or two probes each;
@@ -37,8 +37,7 @@ measured as (
     select
         j.*, c.now, case when not t.is_paused then t.due_date end as due_date, s.start_lag, r.took,
         case
-            -- Workers begin the same start several times if the run's process does not start, or if the worker shuts
-            -- down.
+            -- If the run's process does not start, or if the worker shuts down, workers begin the same start again.
             when j.last_outcome = 'INTERRUPTED' and d.is_there then d.due_date
             when j.present = 1 then j.run_started_at
             when d.is_there or t.is_there then greatest(least(t.due_date, d.next_attempt_at), j.not_before)

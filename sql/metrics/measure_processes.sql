@@ -2,11 +2,12 @@
 --
 -- in:    :most bigint: each count stops at this number
 --        :now timestamptz or null
--- out:   engines_wanted integer: 0: no process was ever deployed
+-- out:   engines_wanted integer: 0 if no process was ever deployed
 --        engines_alive bigint
---        signals_waiting bigint: due signals that no engine has claimed; a deferred signal waits since its due_date
---        oldest_signal_s double precision: the time since the oldest waiting signal became due; 0: none waits
---        incidents bigint: open incidents; a start that was given up counts as one
+--        signals_waiting bigint: due signals that no engine has processed; a deferred signal counts from its due_date
+--          on
+--        oldest_signal_s double precision: the time since the oldest waiting signal became due; 0: no signal waits
+--        incidents bigint: open incidents; a start that was given up counts as an incident
 -- locks: nothing
 -- index: deliveries_of_processes and deliveries_deferred, each in its order, at most :most rows; incidents and
 --        dead_letters_of_starts, at most :most rows each; dead_letters_of_throws, all rows
@@ -41,7 +42,7 @@ waiting as materialized (
     from (select due.* from due union select deferred.* from deferred) w
 ),
 throws as materialized (
-    -- Exclude given-up thrown signals, because these are not starts.
+    -- Dead letters of thrown signals are not starts, so they don't count.
     select count(*) as given_up
     from shardclock.dead_letters l
     where (l.target = 'process:instance' and l.payload ->> 'kind' = 'thrown') is true

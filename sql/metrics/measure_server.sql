@@ -1,12 +1,12 @@
 -- Measures the server's use of limited resources: connections, replicas, write-ahead log.
 --
 -- in:    nothing
--- out:   connections bigint: of clients, to all databases
---        connections_max integer: for roles without special rights
---        replica_lag_bytes bigint or null: of the replica or replication slot that is furthest behind; null: there is
---          none
+-- out:   connections bigint: clients' connections to all databases
+--        connections_max integer: the limit for roles without special rights
+--        replica_lag_bytes bigint or null: the lag of the replica or replication slot that is furthest behind; null:
+--          there is none
 --        slots_inactive bigint: replication slots without a reader
---        wal_expected_bytes bigint: the largest write-ahead log that these settings keep
+--        wal_expected_bytes bigint: the size of the write-ahead log that the server's settings allow
 --        lists_wal boolean: whether this role may execute measure_wal
 -- locks: nothing
 -- index: none, these are views of the server's memory

@@ -1,10 +1,9 @@
--- Measures each table of the schema. All partitions of the log count as one table; all slots of requests count as one
--- table.
+-- Measures each table of the schema. All partitions of a partitioned table count as one table.
 --
 -- in:    nothing
 -- out:   table_name text
 --        live_rows bigint and dead_rows bigint: from Postgres's statistics
---        bytes bigint: with the indexes
+--        bytes bigint: including the indexes
 -- locks: nothing
 -- index: none, the catalog is small
 with parts as (

@@ -1,7 +1,7 @@
 -- Measures the time since the last heartbeat of the processes that start jobs (a shard and a worker).
 --
 -- in:    :now timestamptz or null
--- out: tick_s double precision or null: no shard or no worker has slots
+-- out: tick_s double precision or null (no shard or no worker has slots)
 -- locks: nothing
 -- index: none, there are few holders
 select case when count(*) = 2 then max(k.silent_s) end as tick_s

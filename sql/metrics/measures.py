@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from shardclock_server.sql.claims.scan_window import RotatingScan, ScanWindow, values_of
 from shardclock_server.sql.session import Session
 
-# An edge (a time from now) that is before the earliest possible due date.
+# An edge (a time relative to now) that is before the earliest possible due date.
 EVER = timedelta(days=-3_500 * 365)
-# Each slot is read from its oldest row once a minute; all other reads begin 10 s before the oldest known overdue timer.
+# Once a minute, a slot is read from its oldest row on. All other reads of the slot begin 10 s before the oldest known
+# overdue timer.
 FULL_SCAN_S, RECENT_S, SLOW_S = 60.0, 10.0, 1.0
 
 
@@ -89,14 +90,14 @@ class TableMeasures:
 
 
 def readings_scan() -> RotatingScan:
-    """Create the rotating scan of a caller that counts the overdue timers repeatedly."""
+    """Create a rotating scan, for a caller that counts the overdue timers repeatedly."""
     return RotatingScan(FULL_SCAN_S, RECENT_S, SLOW_S)
 
 
 async def count_due(
     session: Session, edges: Sequence[timedelta], *, window: ScanWindow | None = None, now: datetime | None = None
 ) -> DueCounts:
-    """Count the pending timers that are due between each pair of consecutive edges; an edge is a time from now.
+    """Count the pending timers that are due between each pair of consecutive edges; an edge is a time relative to now.
 
     shape:   one count for each pair of edges; exact up to about 170,000 timers in total
     errors:  StoreUnavailable  no answer before the timeout

@@ -26,7 +26,7 @@ class PastMinute:
 
     @property
     def ends_at(self) -> datetime:
-        """The end of the minute."""
+        """Return the end of the minute."""
         return self.began_at + timedelta(minutes=1)
 
 

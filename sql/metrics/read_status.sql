@@ -1,18 +1,18 @@
--- Reads the cluster's state in one row, except the number of overdue timers, which count_due counts.
+-- Reads the cluster's state in one row. The state lacks the number of overdue timers, which count_due counts.
 --
--- in:    :recent interval or null: search the oldest overdue timer among the timers that became due within this
---        interval; null: among all timers
+-- in:    :recent interval or null: search for the oldest overdue timer among the timers that became due within this
+--          interval; null: among all timers
 -- out:   pending bigint: including paused timers
 --        pending_estimated boolean, paused bigint, oldest_overdue_s double precision
 --        ramp_per_s integer or null (no limit)
---        fired bigint: the last thousand firings among the last 10,000 records
---        lag_p50_ms double precision, lag_p99_ms double precision and lag_max_ms double precision: of these firings;
---          nulls if there is none
+--        fired bigint: the number of firings among the log's last 10,000 records, at most 1,000
+--        lag_p50_ms double precision, lag_p99_ms double precision and lag_max_ms double precision: the lags of these
+--          firings; nulls if there is none
 --        last_fired_s double precision or null: seconds since the last of these firings
---        fired_lately bigint and lag_p99_lately_ms double precision or null: of the firings of the last minute among
---          these
+--        fired_lately bigint and lag_p99_lately_ms double precision or null: for those of these firings that happened
+--          in the last minute
 --        shards_wanted integer, workers_wanted integer
---        deliveries bigint and dead_letters bigint: 100,000 at most
+--        deliveries bigint and dead_letters bigint: counted up to 100,000
 --        term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
 -- index: timers_by_slot, one probe for each slot, and all paused timers; command_log_in_order, backwards
@@ -43,7 +43,7 @@ paused as materialized (
         where t.slot = s.slot
             and t.due_date = '9999-12-31 23:59:59.999998+00'
             and t.paused_due_date is not null
-        offset 0 -- reads slot by slot; else a join might read the whole table
+        offset 0 -- reads slot by slot; without it, a join might read the whole table
     ) t on true
 ),
 recent as materialized (
@@ -61,7 +61,7 @@ recent as materialized (
         select l.position, l.recorded_at, l.due_date, l.intent, l.created_at, l.detail, l.occurrence
         from shardclock.command_log l
         order by l.position desc
-        -- Deliveries and cancellations also write records, often thousands after the last firing.
+        -- Read many records, because thousands of records of deliveries and cancellations may follow the last firing.
         limit 10000
     ) l
     where l.intent = 'TRIGGERED'

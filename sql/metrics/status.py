@@ -9,17 +9,18 @@ from shardclock_server.sql.metrics.measures import EVER, RECENT_S, DueCounts, co
 from shardclock_server.sql.metrics.past import LATE_S
 from shardclock_server.sql.session import Session
 
-# Timers of an outage are between the first two edges; other overdue timers are between the last two edges.
+# The timers between the first two edges became due during an outage; the timers between the last two edges are also
+# overdue.
 OVERDUE_EDGES = (EVER, timedelta(seconds=-RAMP_AFTER_S), timedelta(0))
-FAILING_ENDPOINTS_MAX = 100  # of all tenants
+FAILING_ENDPOINTS_MAX = 100  # the limit for all tenants together
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """The cluster's state: pending and overdue timers, lags, and the leader.
 
-    The lags are measured from the last thousand firings among the last 10,000 log records; `fired_lately` and
-    `lag_p99_lately_ms` are measured from the firings of the last minute among these.
+    The lags are those of at most 1,000 firings among the last 10,000 log records. `fired_lately` and
+    `lag_p99_lately_ms` count only the firings of the last minute.
 
     For a million timers or more, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact
     up to about 170,000 overdue timers; above that they are estimates from a sample of the slots.
@@ -51,7 +52,7 @@ class Status:
 
     @property
     def caught_up_in_s(self) -> float | None:
-        """Estimate the time until all timers of an outage have fired; None without a ramp, and with a ramp of 0."""
+        """Estimate the time until all timers of an outage have fired; None if `ramp_per_s` is None or 0."""
         return self.left_by_outage / self.ramp_per_s if self.ramp_per_s else None
 
 
@@ -80,8 +81,8 @@ class OverdueTenant:
 async def find_overdue_tenants(session: Session, *, limit: int) -> list[OverdueTenant]:
     """Find the tenants with the most overdue timers among the oldest 3 overdue timers of each slot.
 
-    shape:   at most `limit`, the tenant with the most timers first; a timer that is due for less than a second is not
-             overdue
+    shape:   at most `limit`, the tenant with the most timers first; a timer is overdue if it became due more than a
+             second ago
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/find_overdue_tenants.sql
     """
@@ -103,7 +104,7 @@ class TroubledTenant:
 
 
 async def find_troubled_tenants(session: Session, *, tenant_id: str, limit: int) -> list[TroubledTenant]:
-    """Find the tenants, except one tenant, that have dead letters or failing endpoints.
+    """Find the tenants that have dead letters or failing endpoints, except the tenant `tenant_id`.
 
     shape:   at most `limit`, by name; at most 100 failing endpoints of all tenants are read
     errors:  StoreUnavailable  no answer before the timeout

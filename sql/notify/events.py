@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from shardclock_server.sql.session import Session
 
-THROTTLE = timedelta(minutes=5)  # Within this time, an endpoint gets one delivery for each kind and subject.
-EVENTS_MAX = 4_000  # The limit of events that one call takes: the call must end within `coordinator_timeout_s`.
+THROTTLE = timedelta(minutes=5)  # Within this time, an endpoint gets at most one delivery for each kind and subject.
+EVENTS_MAX = 4_000  # The limit of events in one call, because the call must end within `coordinator_timeout_s`.
 OPERATORS_TENANT = "default"  # The events of jobs and of the cluster belong to this tenant.
 # The kinds of events, in the order of the lists for users. sql/schema/0010_notify.sql has the same kinds.
 TENANT_KINDS = ("delivery.dead", "endpoint.disabled", "process.incident", "schedule.paused", "quota.reached")
@@ -28,7 +28,8 @@ class ObservedEvent:
 
 
 async def note_events(session: Session, events: Sequence[ObservedEvent]) -> None:
-    """Write the events, except events that all subscribed endpoints of the tenant have received within `THROTTLE`.
+    """Write the events; skip an event if all subscribed endpoints of the tenant have received its kind and subject
+    within `THROTTLE`.
 
     errors:  StoreUnavailable  the outcome is unknown
     source:  sql/notify/note_events.sql

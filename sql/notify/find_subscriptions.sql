@@ -1,12 +1,12 @@
 -- Finds the subscriptions of endpoints to events, by tenant and endpoint.
 --
--- in:    :tenant_id text or null: only this tenant's
---        :endpoint text or null: only this endpoint's
+-- in:    :tenant_id text or null: only subscriptions of this tenant
+--        :endpoint text or null: only the subscription of this endpoint
 --        :limit bigint
 -- out:   tenant_id text, endpoint text, url text, kinds text[], failures_min integer, text_only boolean, changed_at
 --          timestamptz
---        disabled_at timestamptz or null and disabled_why text or null: of the endpoint
---        last_sent_at timestamptz or null: the last delivery within five minutes
+--        disabled_at timestamptz or null and disabled_why text or null: the state of the endpoint
+--        last_sent_at timestamptz or null: the time of the last delivery, if it was within the last five minutes
 --        waiting bigint: events that wait for the end of the five minutes
 -- locks: nothing
 -- index: event_subscriptions_pkey; endpoints_pkey; event_throttles_pkey, the rows of each subscription

@@ -1,6 +1,6 @@
--- Writes observed events, if an endpoint of the tenant subscribes to the event's kind. An observer reports a lasting
--- state repeatedly. The statement skips a repeated report: all subscribed endpoints have received an event of this kind
--- and subject within the interval.
+-- Writes observed events, if an endpoint of the tenant subscribes to the event's kind. The coordinator reports a
+-- lasting state repeatedly. The statement skips a report if all subscribed endpoints have received an event of this
+-- kind and subject within the interval.
 --
 -- in:    arrays with a value for each event:
 --        :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[]

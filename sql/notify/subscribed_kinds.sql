@@ -1,4 +1,4 @@
--- Finds the kinds of events of a tenant that have a subscription.
+-- Finds the kinds of events to which endpoints of a tenant subscribe.
 --
 -- in:    :tenant_id text
 -- out:   kind text

@@ -12,8 +12,8 @@ from shardclock_server.sql.session import Session
 class EventSubscription:
     """The kinds of events that an endpoint gets.
 
-    A failed run of a job is an event if at least `failures_min` runs in a row have failed. With `text_only` the
-    webhook's body has only the text.
+    The endpoint gets an event of a job's failed run if at least `failures_min` runs in a row have failed. With
+    `text_only`, the webhook's body contains only the text.
     """
 
     key: EndpointName
@@ -26,8 +26,8 @@ class EventSubscription:
 class FoundSubscription:
     """A subscription in a list, with the state of its endpoint.
 
-    `url` is the text of `url_in_list`. `last_sent_at` is the last delivery within five minutes, and `waiting` counts
-    the events since then.
+    `url` is the text of `url_in_list`. `last_sent_at` is the time of the last delivery, if it was within the last five
+    minutes; `waiting` is the number of events since then.
     """
 
     tenant_id: str
@@ -44,7 +44,7 @@ class FoundSubscription:
 
 
 async def subscribe_endpoint(session: Session, wanted: EventSubscription) -> bool:
-    """Subscribe an endpoint, instead of its earlier subscription; return False if both are equal.
+    """Subscribe an endpoint; replace its earlier subscription. Return False if it already has this subscription.
 
     errors:  StatementRefused  the endpoint does not exist
              StoreUnavailable  the outcome is unknown: call again
@@ -74,7 +74,7 @@ async def unsubscribe_endpoint(session: Session, key: EndpointName) -> bool:
 async def find_subscriptions(
     session: Session, *, tenant_id: str | None, endpoint: str | None = None, whole_urls: bool = False, limit: int
 ) -> list[FoundSubscription]:
-    """Find subscriptions by tenant and endpoint: all, one tenant's, or one endpoint's.
+    """Find subscriptions, in the order of tenants and endpoints; None as `tenant_id` or `endpoint` does not filter.
 
     Without `whole_urls`, a URL is shortened to its host.
 

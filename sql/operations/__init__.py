@@ -1,1 +1,1 @@
-"""Bulk operations: their progress, and the pages of keys of the rows that have not been changed yet."""
+"""Bulk operations: their progress, and pages with the keys of the rows that are still to change."""

@@ -1,12 +1,12 @@
--- Inserts an operation with the pages of its keys; returns the existing operation if an earlier attempt of the request
--- has inserted it.
+-- Inserts an operation with the pages of its keys. If an earlier attempt of the request has inserted the operation,
+-- returns the existing operation.
 --
 -- in:    :request_id uuid, :due_in interval, :matched bigint, :expected bigint or null, :left_out bigint, :changed
 --          bigint
 --        :unchanged_reasons jsonb: the number of rows for each reason
 --        :by_operator boolean, :tenant_id text or null, :verb text, :filter jsonb, :change jsonb, :interface text,
 --          :key_prefix text or null, :key_name text or null
---        :keys bigint[]: without keys, the operation has ended
+--        :keys bigint[]: the keys of the rows to change; if there are none, the operation has ended
 --        :page_size bigint
 -- out:   operation_id bigint
 -- locks: the new rows

@@ -11,7 +11,7 @@ where o.operation_id = :operation_id::bigint
     and o.role = session_user
     and (
         o.due_at <= coalesce(:now::timestamptz, now())
-        -- A time that is later than the longest pause was written before the clock was set back.
+        -- A time that is further in the future than the longest pause was written before the clock was set back.
         or o.due_at > coalesce(:now, now()) + interval '1 hour'
     )
 for update skip locked

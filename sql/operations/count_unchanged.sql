@@ -1,4 +1,4 @@
--- Counts the rows that a verb of an operation left unchanged, by reason; the caller has just tried to change these rows.
+-- Counts the rows that an operation could not change, by reason; the caller has just tried to change these rows.
 --
 -- in:    :verb text, :keys bigint[]: keys of timers; for `processes resolve`, keys of instances
 -- out:   reason text (the code of a refusal, or nothing_to_change), rows bigint

@@ -10,7 +10,7 @@ where o.state = 'RUNNING'
     and o.role = session_user
     and (
         o.due_at <= coalesce(:now::timestamptz, now())
-        -- A time that is later than the longest pause was written before the clock was set back.
+        -- A time that is further in the future than the longest pause was written before the clock was set back.
         or o.due_at > coalesce(:now, now()) + interval '1 hour'
     )
 order by o.due_at, o.operation_id

@@ -2,8 +2,8 @@
 --
 -- in:    filters, null for none:
 --        :tenant_id text
---        :of_all boolean: also the operations for all tenants
---        :verb text: also longer verbs that begin with this verb
+--        :of_all boolean: also list the operations on all tenants
+--        :verb text: also matches longer verbs that begin with this verb
 --        :actor text: the name or the prefix of an API key, or a database role
 --        :state text, :operation_id bigint
 --        :of_operators boolean: whether :actor also finds operators

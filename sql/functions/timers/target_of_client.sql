@@ -1,6 +1,6 @@
 -- Returns a client's target, and refuses a reserved target.
 --
--- The trigger on timers can't check this: it can't distinguish the rows of clients from the rows of jobs.
+-- The trigger on timers can't check this, because it can't distinguish the rows of clients from the rows of jobs.
 --
 -- in:    target text
 -- out:   text

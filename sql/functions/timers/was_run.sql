@@ -1,6 +1,6 @@
 -- Returns whether a run_timers call with this operation name has already run a timer.
 --
--- By its name, the function also finds a schedule that has fired since the run.
+-- With the name, the function also finds the run of a schedule that has fired since then, and so has another key.
 --
 -- in:    operation text, timer_key bigint, name text, tenant_id text
 -- out:   boolean

@@ -1,6 +1,6 @@
 -- Writes the row of a new timer; if a pending timer has the name, on_conflict decides.
 --
--- A timer with the same key may belong to another tenant. The caller can't read this timer.
+-- A timer with the same key may belong to another tenant. The caller can't read this timer, but is_key_used finds it.
 --
 -- in:    wanted shardclock.timers, on_conflict text, redraws boolean
 -- out:   shardclock.ensured_timer
@@ -33,7 +33,7 @@ begin
             wanted.timer_key, wanted.created_at, wanted.process_instance_key, wanted.element_instance_key,
             wanted.due_date, wanted.anchor, wanted.anchor_occurrence, wanted.repetitions, wanted.tenant_id,
             wanted.timer_type, wanted.target, wanted.zone, wanted.missed, wanted.target_element_id,
-            -- A schedule needs a name to be cancelled, because its key changes at each firing.
+            -- A client needs a name to cancel a schedule, because the schedule's key changes at each firing.
             coalesce(wanted.name, case when wanted.schedule is not null then 'schedule-' || wanted.timer_key end),
             wanted.schedule, wanted.payload
         )
@@ -81,8 +81,8 @@ begin
             return null; -- before any row is changed
         end if;
         delete from shardclock.timers t where t.timer_key = bearer returning t.* into replaced;
-        -- Set the anchor to now. The replaced schedule may have fired after this transaction began; with an earlier
-        -- anchor, the new schedule would fire the same occurrence again.
+        -- The replaced schedule may have fired after this transaction began. With an anchor before this firing, the new
+        -- schedule would fire the same occurrence again.
         if wanted.anchor_occurrence is null and replaced.occurrence > 1 then
             wanted.anchor := greatest(wanted.anchor, replaced.created_at);
         end if;
