@@ -131,7 +131,7 @@ def _outcomes(
             same = row["fingerprint"] == request.fingerprint
             outcomes.append(Stored(row["status"], row["body"]) if same else OtherParameters())
         elif request.key in locked:
-            locked.discard(request.key)  # the caller must do this request; a later request with the same key counts as in progress
+            locked.discard(request.key)  # a later request with the same key counts as in progress
             outcomes.append(None)
         else:
             outcomes.append(RequestInProgress())
