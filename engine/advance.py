@@ -31,7 +31,7 @@ NODES_MAX = 500  # The number of nodes that one instance may enter in one batch:
 # The time that one instance may use in one batch; if the time ends at a node, the node is finished first.
 BUDGET_S = 0.05
 BUDGET_CHARS = 4 * 1_048_576  # The characters of values and signals that one instance may write in one batch.
-NAMES_MAX = 20  # The largest number of variables of one signal that the history names.
+NAMES_MAX = 20  # The history lists the names of at most this many variables of one signal.
 ACTOR_FIELDS = ("by", "key_prefix")  # The person or role that sent the signal; over HTTP also the API key.
 
 
@@ -67,8 +67,8 @@ class StepBudget:
 class Advanced:
     """An instance that has processed signals, and the effects of these signals.
 
-    shape:   signals  the processed signals, in order; empty if an earlier step's continuation used up the limit
-             was      the instance's version at the read; 0 for a new instance
+    shape:   signals  the processed signals, in order; empty if the continuation of an unfinished step used up the limit
+             was      the version with which the instance was read; 0 for a new instance
              stale    the number of signals without an effect
              chars    the number of characters of values and of sent signals
     """
@@ -116,7 +116,7 @@ class Advanced:
 
 
 def definition_of(first: DueSignal) -> int:
-    """Return the definition of a signal's instance, even if the instance has not started.
+    """Return the key of the definition of a signal's instance, even if the instance has not started.
 
     errors:  UnreadableSignal  the signal lacks the key of a definition
     """
@@ -231,7 +231,7 @@ def _read(signals: Sequence[DueSignal], definition: Definition, definition_key: 
 
 
 def _take(done: Advanced, definition: Definition, taken: DueSignal, budget: StepBudget) -> bool:
-    """Advance an instance by one signal; False: an unfinished step has used up the limit."""
+    """Advance an instance by one signal; return False if the limit ended before this signal."""
     content, now = content_of(taken), taken.server_time
     kind = kind_of(content)
     if kind != CANCEL and not _continue_step(done, definition, now, budget) and kind != CONTINUED:

@@ -72,7 +72,7 @@ class StepBatch:
     shape:   rows       the number of rows to write, by tenant
              full       the reason why a family (a root instance and its called instances) refused a start, by root
                         instance
-             increases  the tenant of each instance, and the increase of its usage
+             increases  for each instance, the tenant and the increase of the tenant's usage
     """
 
     writes: Writes = field(default_factory=Writes)
@@ -107,7 +107,7 @@ class StepBatch:
         return done.chars + sum(len(row["state"] or "") for row in writes.steps)
 
     def suspects(self) -> tuple[list[int], list[int]]:
-        """Divide instances: first the instances with a signal that has failed before, then all other instances."""
+        """Return two lists: the instances with a signal that has failed before, and all other instances."""
         found: tuple[list[int], list[int]] = [], []
         for key in self.advanced:
             found[all(signal.failed_attempts == 0 for signal in self.read[key])].append(key)
@@ -162,7 +162,7 @@ def advance_all(
 ) -> StepBatch:
     """Advance instances until the batch is full; add each instance's processor time to its tenant's usage.
 
-    shape:   `full` has, by root instance, the reason why a family may not grow
+    shape:   `full` maps a root instance to the reason why its family may not grow
     """
     batch, began_s, chars = StepBatch(), time.monotonic(), 0
     work_s = time.thread_time()

@@ -7,7 +7,7 @@ from structlog.typing import FilteringBoundLogger
 from shardclock_server.engine.retry_policy import Deferral
 from shardclock_server.sql.processes.signals import DueSignal
 
-LOGGED_MAX = 1_000  # The largest number of written reasons that the log remembers.
+LOGGED_MAX = 1_000  # The log remembers at most this many reasons that it has already written.
 NAMED_MAX = 10  # The largest number of signals or instances in one line.
 
 

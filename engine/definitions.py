@@ -11,7 +11,7 @@ from shardclock_server.sql.processes.definitions import read_definition
 from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
-NODES_KEPT_MAX = 100_000  # The limit of cached nodes of all definitions, each about 2 KB.
+NODES_KEPT_MAX = 100_000  # The limit of nodes in all cached definitions; one node uses about 2 KB.
 PAIRS_PER_NODE = 50  # This many pairs (inclusive gateway, preceding node) use as much memory as one node.
 
 
@@ -39,8 +39,8 @@ class Definitions:
 
         The refusal of a model is cached, because a model never changes; a missing definition is not cached.
 
-        shape:   returns the seconds that each definition took, 0 for a cached definition; the result lacks a definition
-                 if no time was left
+        shape:   returns the load time of each definition in seconds, 0 for a cached definition. The result omits the
+                 definitions for which no time was left
         errors:  StoreUnavailable  no answer before the timeout
         """
         took_s: dict[int, float] = {}
@@ -74,7 +74,7 @@ class Definitions:
         """Return a loaded definition of a tenant.
 
         errors:  Missing       the definition does not exist.
-                 ModelRefused  only a newer release may be able to use the definition.
+                 ModelRefused  this release can't read the model; perhaps a newer release can.
         """
         owner, definition = self._kept.get(definition_key, (None, None))
         if owner != tenant_id:
@@ -94,7 +94,8 @@ def _nodes_of(definition: Definition | None) -> int:
 async def _read(session: Session, definition_key: int) -> tuple[str, Definition | None] | None:
     """Read and compile a definition.
 
-    shape:   None if the definition does not exist; the tenant and None if this release refuses the model
+    shape:   the tenant and the definition; the definition is None if this release refuses the model. The whole result
+             is None if the definition does not exist
     """
     stored = await read_definition(session, definition_key)
     if stored is None:

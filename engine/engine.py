@@ -129,7 +129,7 @@ class Engine(Keeper):
             raise failures[0]
         return 0.0 if has_more else MAINTENANCE_S
 
-    # The maintenance tasks; each task returns whether it has left work.
+    # The maintenance tasks; each task returns whether work is left.
 
     async def _correlate_kept(self) -> bool:
         self._kept = await correlate_kept(self._maintenance, self._kept, batch=KEPT_BATCH)

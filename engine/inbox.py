@@ -81,9 +81,9 @@ def is_thrown(taken: DueSignal) -> bool:
 
 
 def signal_of(taken: DueSignal, content: Content) -> Signal:
-    """Convert a signal for `bpmn`.
+    """Convert a stored signal to a signal of the package `bpmn`.
 
-    errors:  UnknownKind       only a newer release may be able to process the signal.
+    errors:  UnknownKind       this release does not know the kind; perhaps a newer release does.
              UnreadableSignal  no engine can process the signal.
     """
     kind = kind_of(content)

@@ -126,7 +126,7 @@ class Outbox:
         return tasks, timers
 
     def stopped(self) -> list[Row]:
-        """Return the incidents for the history, because the row of a resolved incident is deleted."""
+        """Return the incidents as history rows, because the row of a resolved incident is deleted."""
         return [
             {"kind": "incident", "token": it.token, "node": it.node_id, "sentence": it.sentence}
             for it in self.incidents.values()

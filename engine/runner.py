@@ -81,8 +81,8 @@ class SignalRunner:
         self._skipped: dict[str, set[int]] = {}
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
-        self._next_tenant = ""  # The position at which the next search for lanes starts.
-        # The cursors of tenants' lanes. A lane has no ready signal before its cursor.
+        self._next_tenant = ""  # The tenant after which the next search for lanes starts.
+        # A cursor for each lane (the signals of one tenant). A lane has no ready signal before its cursor.
         self._behind: Mapping[str, LaneCursor] = {}
         # Keys: root instances. Values: the reason why the instances below this root may call no more instances.
         self._full: dict[int, str] = {}
@@ -98,7 +98,7 @@ class SignalRunner:
         except StoreUnavailable:
             # Perhaps the answer was too large for the timeout, so the next batch is smaller.
             self._batch = max(1, self._batch // 2)
-            self._skipped.clear()  # after many skipped instances, a read past all their signals may take too long
+            self._skipped.clear()  # a read past the signals of many skipped instances may take too long
             raise
         self._batch = min(self._batch_max, 2 * self._batch)
         return done
@@ -112,8 +112,8 @@ class SignalRunner:
             without=chain.from_iterable(self._skipped.values()),
             lanes=LaneOrder(self._queue.ahead_s(), self._next_tenant, self._behind),
         )
-        # A lane with a result has no cursor: the next poll reads it from the start, where an earlier signal may be
-        # ready.
+        # A lane from which this poll returned signals has no cursor. The next poll reads this lane from its start,
+        # because an earlier signal may have become ready.
         self._behind = poll.behind
         is_round_over = bool(self._skipped or self._next_tenant or self._behind)
         self._next_tenant = poll.next_tenant

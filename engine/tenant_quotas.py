@@ -118,7 +118,7 @@ def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIn
 
 
 def _writes_since(before: Counter[datetime] | None, room: RemainingQuota) -> Counter[datetime]:
-    """Return the writes that are newer than the count of a reading, so the count may not include them."""
+    """Return the earlier writes that a new count of the usage may not include, because they may be newer."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

@@ -15,7 +15,7 @@ CRASH_WAIT_S = 5.0
 
 
 class StopReason(Enum):
-    """Name the reason of a request to end a run."""
+    """Name the reason for a request to end a run."""
 
     BY_CLIENT = auto()  # the job was cancelled, disabled or replaced
     BY_TIMEOUT = auto()
@@ -50,7 +50,7 @@ def ending_of(
 ) -> RunEnding:
     """Decide how a job continues after a run that ended by itself or on request.
 
-    `stop_reason` is the reason of the request to end the run.
+    `stop_reason` is the reason for a request to end the run; None: there was no request.
     """
     match outcome:
         case Completed(result, note):

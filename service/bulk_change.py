@@ -28,7 +28,7 @@ class ChangeKind:
 
     `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which a timer can
     be changed. If `whole` is given, it changes all matching timers in one statement. If `pause` is given, the run adds
-    its end and its rule to the parameters.
+    the end and the rule of the pause to the parameters.
     """
 
     verb: str
@@ -101,7 +101,7 @@ class BulkChange(BulkRun):
         return PAGE_TIMERS
 
     def new_operation(self) -> NewOperation:
-        """Describe the operation, with the state of its timers if the verb can change timers of several states."""
+        """Describe the operation; record the timers' state only if it is not the usual state for the verb."""
         states = self.change.states
         is_chosen = len(states) == 1 and states != USUAL_STATES.get(self.change.verb)
         chosen = asdict(self.wanted) | {"state": states[0] if is_chosen else None}
@@ -123,7 +123,7 @@ class BulkChange(BulkRun):
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
         self.changed = counts.changed
-        # An earlier try without a response may have changed timers that this count lacks.
+        # An earlier try without a response may have changed timers; this count does not include them.
         self.unsure = counts.matched - counts.changed if repeated else 0
         self.unchanged_reasons = {} if repeated else counts.unchanged_reasons
 

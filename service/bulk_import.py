@@ -81,7 +81,7 @@ async def import_lines(
 
 
 def _readable(lines: Iterable[tuple[int, bytes]], failures: list[UnreadableLine]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines before a failure, and store the failure. The caller first writes and reports these lines."""
+    """Yield lines until a read fails, and store the failure, so that the caller can first write all earlier lines."""
     try:
         yield from lines
     except UnreadableLine as failure:

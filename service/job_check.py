@@ -21,7 +21,8 @@ STOPPED = ("DISABLED", "WITHDRAWN")
 ATTEMPTS_S = 15 * 60
 RUNNING = ("STARTING", "RUNNING", "TERMINATING")
 WAITING_S = 1.0  # a start that has just become due waits for a worker's next poll
-# A run is long if it lasts longer than ten usual durations and than 5 minutes: the duration of short runs varies more.
+# A long run exceeds two limits: ten usual durations, and 5 minutes. The second limit exists because the durations of
+# short runs vary more.
 LONG_FACTOR, LONG_S = 10.0, 5 * 60.0
 
 
@@ -32,8 +33,7 @@ class JobCheck:
     shape:   why_not  a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None: the job
                       works
     units:   success_overdue_s  the age of the oldest start that was due since the last success
-             waiting_s          the time for which a due start has waited for the call of its function; None: no start
-                                waits
+             waiting_s          how long ago a start became due that has not begun; None: no start waits
     """
 
     name: str
@@ -101,7 +101,7 @@ class JobDelays:
     """The delayed jobs, by name.
 
     units:   late_s     the age of the oldest start that was due since the last success, if the success is overdue
-             waiting_s  the time for which a due start has waited for the call of its function
+             waiting_s  how long ago a start became due that has not begun
     """
 
     late_s: Mapping[str, float]

@@ -82,7 +82,7 @@ async def apply_one(session: Session, entry: JobEntry) -> JudgedJob:
 
 
 async def _judge(session: Session, entries: Sequence[JobEntry]) -> list[JudgedJob]:
-    """Return each job's change or refusal; also refuse a configuration that does not fit its function."""
+    """Return each job's change or refusal; also refuse a configuration that does not fit the job's function."""
     judged = await judge_jobs(session, entries)
     given = {entry.spec.name: (entry.spec.reference, entry.spec.config) for entry in entries if entry.spec.config}
     misfits = dict(zip(given, await misfits_of(session, given.values()), strict=True)) if given else {}
@@ -107,7 +107,7 @@ def _entries_of(content: bytes, report: FileReport, *, now: datetime) -> Iterato
 
 
 def _numbered(content: bytes, report: FileReport) -> Iterator[tuple[int, object]]:
-    """Yield numbers from 1 with the elements of an array as values, or with the non-blank lines as bytes."""
+    """Yield each element of an array as a value, or each non-blank line as bytes, with its number, counted from 1."""
     if not content.lstrip().startswith(b"["):
         yield from ((number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
         return

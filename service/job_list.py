@@ -13,8 +13,8 @@ from shardclock_server.sql.session import Session
 class JobPage:
     """One page of jobs, by name.
 
-    `late_s` maps a job's name to the job's lateness, in seconds; `waiting_s` maps it to the time for which a due start
-    has not begun. `next` is the `after` of the next call, or None on the last page.
+    `late_s` and `waiting_s` map names of jobs to seconds: `late_s` to the job's lateness, `waiting_s` to the age of a
+    due start that has not begun. `next` is the `after` of the next call, or None on the last page.
     """
 
     jobs: list[Job]

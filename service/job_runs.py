@@ -57,7 +57,7 @@ async def follow_run(
 ) -> JobRun | None:
     """Wait until a start of a job has ended, and return its last run; pass each new or changed run to `on_change`.
 
-    If its runs fail, a start ends with the last attempt.
+    If the runs of a start fail, the start ends with its last attempt.
 
     shape:   None: the start has not ended within `within_s`
     errors:  Refusal           start_dropped: the job was removed, or the start was cancelled
@@ -130,5 +130,5 @@ async def _newest_run(session: Session, name: str, timer_key: int) -> JobRun | N
 
 
 async def _is_over(session: Session, timer_key: int) -> bool:
-    """Return whether the delivery of a start has ended after a run."""
+    """Return whether a start has ended; a start that has had a run keeps its delivery until its end."""
     return await find_delivery(session, timer_key) is None

@@ -18,7 +18,7 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The limit of a part's size: a part is in memory three times, as lines, as timers, and as parameters.
+# The limit of a part's size. A part is in memory three times: as lines, as timers and as parameters.
 PART_BYTES = 4 * 1024 * 1024
 
 
@@ -177,7 +177,7 @@ class _PendingParts:
                 yield part
 
     def raise_broken(self) -> None:
-        """Raise an error if the outcome of a part that the caller has read is unknown.
+        """Raise an error if `take` has found a part with a failed write.
 
         errors:  ImportBroken  the outcome of one part or more is unknown
         """

@@ -75,7 +75,7 @@ def operator_destination(
 ) -> datetime | Duration | Shift | None:
     """Read an operator's destination for a timer of a job or a process; None: the verb is pause or resume.
 
-    errors:  InvalidTimer  no such verb, a destination that the verb does not take, or a text that can't be read
+    errors:  InvalidTimer  the verb is unknown, the verb does not take this destination, or a text can't be read
     """
     if verb not in OPERATED:
         raise InvalidTimer.of(invalid("verb"), why=f"{shortened(verb)} is unknown: use {', '.join(OPERATED)}")

@@ -38,8 +38,8 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
     current, last = _current_occurrence(rule, plan)
     if current.due_date > moment:
         return UpcomingOccurrences(current, due=0, after=current)
-    # A client may have moved this occurrence to a later date than the next occurrences; the passed occurrences count as
-    # missed. `following` counts missed occurrences in the same way as a shard that fires the current occurrence.
+    # A client may have moved this occurrence to a date after the regular dates of later occurrences. A shard that fires
+    # the moved occurrence counts these later occurrences as missed, and `following` counts them in the same way.
     step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
     if not step.fires and second is not None:
@@ -107,7 +107,7 @@ def last_missed(plan: UpcomingTimer, now: datetime) -> datetime | None:
 
 
 def _date_of(rule: ScheduleRule, current: ScheduledOccurrence, number: int, *, before: datetime) -> datetime:
-    """Find the date of a later occurrence by its number. Use bisection, because a rule finds dates only by moment."""
+    """Find the date of a later occurrence by its number. Use bisection, because a rule is searched by moment."""
     # The search begins at the anchor, because a client may have moved the current occurrence to a date after the wanted
     # occurrence.
     begin, end, found = current.anchor, before, current
@@ -152,7 +152,7 @@ def _iterate_preview(
 def _step(
     rule: ScheduleRule, current: ScheduledOccurrence, plan: UpcomingTimer, *, repetitions: int, now: datetime
 ) -> Following:
-    """Decide, as a shard does, whether the current occurrence fires under the policy that the resume has chosen."""
+    """Decide, as a shard does, whether the current occurrence fires, and find the next occurrence."""
     missed, missed_before = Missed(plan.missed), plan.missed_before
     return following(rule, current, repetitions=repetitions, now=now, missed=missed, missed_before=missed_before)
 

@@ -126,7 +126,7 @@ class InOneStep:
 def in_one_step(
     session: Session, by: Actor | None, verb: str, wanted: Any, parameters: Mapping[str, object]
 ) -> InOneStep | None:
-    """Describe a bulk change in one transaction; None without `by`, because a change of one row is no operation."""
+    """Describe a bulk change in one transaction; None without `by`, because a change of one row is not recorded."""
     return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, asdict(wanted), parameters))
 
 

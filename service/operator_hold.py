@@ -11,7 +11,7 @@ from shardclock_server.sql.clients.history import PastHold, read_past_hold
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 
-ACTS_READ = 20  # the number of audit records to read: records of refused repetitions may follow the record of the hold
+ACTS_READ = 20  # more than one, because refused repetitions of the command also have audit records
 
 
 @dataclass(frozen=True, slots=True)

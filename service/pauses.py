@@ -52,7 +52,7 @@ async def pause(session: Session, which: TimerRef, *, asked: Pause) -> str:
 async def operate(
     session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, asked: Pause
 ) -> str:
-    """Pause, resume or move a timer of a job or a process; `asked` also has the resume's rule for missed occurrences.
+    """Pause, resume or move a timer of a job or a process; for a resume, `asked` has the rule for missed occurrences.
 
     errors:  as `change_system_timer`
     """

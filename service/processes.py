@@ -217,8 +217,8 @@ def _tokens_within(state: str | None) -> list["Token"]:
 def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
     """Return the variables that a token of an instance sees: its own, and the variables of enclosing scopes.
 
-    shape:   None: the token is gone, or a newer release has written the state. For a state that no client can read as
-             JSON, an object with the reason
+    shape:   None: the token is gone, or a newer release has written the state. If the state is nested too deeply to be
+             read, an object with the reason
     """
     from shardclock_server.bpmn.step import StateTooNew, read_state
     from shardclock_server.bpmn.step.variables import visible_variables

@@ -1,4 +1,4 @@
-"""Start and end sessions of the console for an API key or a person, and find the holder of a session.
+"""Start and end sessions of the console for an API key or a person, and find the key or the person of a session.
 
 A session's token is `scs_` and 32 random bytes. The browser stores the token in a cookie; the database stores only the
 token's SHA-256.
@@ -54,9 +54,9 @@ async def begin(session: Session, holder: SessionHolder) -> SignIn:
 
 
 async def holders_of(session: Session, tokens: Sequence[str]) -> list[SessionHolder | None]:
-    """Find the holders of these sessions in one statement.
+    """Find the API keys or the persons of these sessions in one statement.
 
-    shape:   one holder per token, in order; None: the session or its key has ended
+    shape:   one entry per token, in order; None: the session or its key has ended
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     digests = [_digest(token) for token in tokens]

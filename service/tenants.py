@@ -140,7 +140,7 @@ def _check_name(tenant_id: str) -> None:
 def checked_limit(name: str, limit: float | None, *, label: str | None = None, none: str = "nothing") -> float | None:
     """Convert a limit to its stored form.
 
-    In a refusal, `label` (default: `name`) stands for the limit, and `none` is the word for "no limit".
+    A refusal calls the limit `label` (default: `name`), and uses the word `none` for "no limit".
 
     errors:  InvalidLimit  the limit is out of range
     """

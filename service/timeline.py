@@ -1,4 +1,4 @@
-"""Read the records of a timer around a moment, and write parts of the records for sentences."""
+"""Read the records of a timer around a moment, and describe parts of the records in words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,7 +81,7 @@ async def read_timeline(
 
 
 def _late_since(records: Sequence[LogRecord], about: LogRecord) -> datetime:
-    """Return the moment from which a firing or a skip is late; the record of a skip lacks the last change's moment."""
+    """Return the moment from which a firing or a skip is late; for a skip, read the record of the last change, too."""
     changed = change_between(records, about.timer_key, about.due_date, about.recorded_at)
     if changed is None or about.intent != "SKIPPED":
         return about.late_since

@@ -27,7 +27,7 @@ class FairSemaphore:
         self.permits = self.free = permits
         self._of_tenant: Counter[str] = Counter()
         self._of_origin: Counter[Origin] = Counter()
-        self._waiting: dict[str, dict[Origin, Queue]] = {}  # after a permit, the tenant and the host move to the end
+        self._waiting: dict[str, dict[Origin, Queue]] = {}  # a tenant and a host that get a permit move to the end
 
     @asynccontextmanager
     async def acquire(self, tenant: str, origin: Origin) -> AsyncIterator[None]:
