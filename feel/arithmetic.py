@@ -20,7 +20,7 @@ DIGITS = 34
 EXPONENT_MAX = 6_144
 INT_END = 10**DIGITS
 POWER_STEPS = 50
-# the limit keeps conversions short: Python takes a millisecond to convert a number of 6,000 digits to text
+# limited, because Python takes a millisecond to convert a number of 6,000 digits to text
 POSITION_MAX = 10**15
 CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-6_143, Emax=EXPONENT_MAX, clamp=1, traps=[])
 

@@ -20,7 +20,7 @@ from shardclock_server.timers.refusal import shortened
 
 CALL_STEPS = 3
 
-# The variable, its values, and whether the text has the values as a range without brackets: `1..3`.
+# A variable, its values, and whether the text writes the values as a range without brackets, such as `1..3`.
 Domain = tuple[str, Code, bool]
 
 

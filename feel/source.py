@@ -90,7 +90,7 @@ class Source:
         return len(words) > 1 and all(word.kind == "word" and word.text not in KEYWORDS for word in words)
 
     def refuse(self, rule: str, token: FeelToken | None = None) -> NoReturn:
-        """Make a refusal of the text at a token, by default the next token."""
+        """Raise a refusal of the text at a token, by default the next token."""
         raise NotFeel(self.text, (token or self.token).position, rule)
 
     def add_name(self, name: str) -> None:

@@ -141,7 +141,7 @@ class MultiInstance:
 
     @property
     def result_name(self) -> str | None:
-        """Return the variable with an execution's result; None if `output_item` is no variable and no path."""
+        """Return the variable that holds an execution's result; None if `output_item` is not a variable or a path."""
         found = PATH.fullmatch(self.output_item.text) if self.output_item else None
         return found[1] if found else None
 

@@ -29,7 +29,7 @@ FORM_NAMES = ("formKey", "formId", "externalReference")
 
 
 def read_service_work(element: Element) -> ServiceWork:
-    """Read the task type, retries and headers of an element with a job, such as a service task."""
+    """Read the task type, retries and headers of a service task, or of another element that a handler executes."""
     headers = _headers(element)
     if (task := zeebe_child(element, "taskDefinition")) is not None:
         if camunda_attribute(element, "resultVariable") is not None:

@@ -212,7 +212,7 @@ def _path(word: str) -> str:
 
 
 def _number(digits: str) -> str:
-    """Translate a number from EL to FEEL; in EL, no digit needs to follow the decimal point."""
+    """Translate a number from EL to FEEL; EL allows a decimal point without a digit after it."""
     return re.sub(r"\.(?=[eE]|$)", "", digits)
 
 

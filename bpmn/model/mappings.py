@@ -26,7 +26,7 @@ def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assig
 
 
 def _joined(first: Sequence[Assignment], others: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Append Camunda 7's mappings to Camunda 8's mappings; if both have a target, use only Camunda 8's mapping."""
+    """Append Camunda 7's mappings to Camunda 8's mappings; if both write one variable, use only Camunda 8's mapping."""
     taken = {assignment.target[0] for assignment in first}
     return (*first, *(assignment for assignment in others if assignment.target[0] not in taken))
 

@@ -74,9 +74,9 @@ def _definitions_in(element: Element) -> list[Element]:
 
 
 def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> NodeKind:
-    """Return the kind of a node with this trigger; a job of the element may change the kind.
+    """Return the kind of a node with this trigger; a `taskDefinition` in the element may change the kind.
 
-    errors:  InvalidValue  the element declares a job that no handler would receive
+    errors:  InvalidValue  the element has a `taskDefinition` that no handler would execute
     """
     has_job = zeebe_child(element, "taskDefinition") is not None
     match kind, trigger:
@@ -100,7 +100,7 @@ def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> Node
 def read_thrown(element: Element, shared: SharedElements) -> Trigger | None:
     """Read the trigger of a throwing event.
 
-    The engine sends a thrown message as a job, so the event needs no message element and no name of a message.
+    The engine executes a thrown message as a service task, so the event needs neither a message element nor a name.
 
     errors:  InvalidValue  the trigger is unsupported or invalid
     """

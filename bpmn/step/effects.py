@@ -1,6 +1,7 @@
 """The effects of a step outside the instance.
 
-A step creates many effects, so each effect is a tuple: a tuple is created three times as fast as a frozen dataclass.
+Each effect is a tuple, because a step creates many effects, and a tuple is created three times as fast as a frozen
+dataclass.
 """
 
 from collections.abc import Mapping
@@ -101,7 +102,7 @@ class ChildOpened(NamedTuple):
 
 
 class WaitClosed(NamedTuple):
-    """The waits of a token end (timers, subscriptions, tasks and a child), or only the waits of `node_id`."""
+    """All waits of a token (for timers, messages, signals, tasks or a child) end, or only the waits of `node_id`."""
 
     token: int
     node_id: str | None = None

@@ -32,7 +32,7 @@ def finish(step: StepContext, token: Token, results: Mapping[str, Json] | None =
 def _keeps_results(node: FlowNode) -> bool:
     """Return whether results are written only to the token's own variables.
 
-    The node has output mappings, or is a boundary event that caught an error.
+    This is true if the node has output mappings, or if it is a boundary event that caught an error.
     """
     return bool(node.outputs) or (node.kind == NodeKind.BOUNDARY and isinstance(node.trigger, ErrorTrigger))
 

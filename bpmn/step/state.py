@@ -51,7 +51,7 @@ class Phase(IntEnum):
     """
 
     ENTERED = 0
-    HAS_INPUTS = 1  # The input mappings are evaluated.
+    HAS_INPUTS = 1  # The input mappings have been evaluated.
     IS_WATCHED = 2  # The boundary events wait.
     WAITS = 3  # The node's work has begun.
     IS_DONE = 4  # The node's work is done, but the output mappings are not evaluated yet.

@@ -204,7 +204,7 @@ def evaluate_outputs(
 
 
 def _write_path(variables: dict[str, Json], path: tuple[str, ...], value: Json, budget: EvaluationBudget) -> None:
-    """Write a value at a path; replace each entry of the path that is missing or no context by a context."""
+    """Write a value at a path; create a context for each entry of the path that is missing or is not a context."""
     *outer, name = path
     for part in outer:
         inside = variables.get(part)

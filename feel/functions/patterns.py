@@ -17,8 +17,8 @@ from shardclock_server.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
 PATTERN_STEPS = 10
-# The limit of a pattern's size; for the size, each repetition is replaced by copies. Python compiles a pattern of the
-# maximum size in about 20 ms.
+# The limit of a pattern's size after each repetition is replaced by copies. Python compiles a pattern of the maximum
+# size in about 20 ms.
 EXPANDED_CHARS_MAX = 10_000
 FLAGS = {"s": regex.DOTALL, "m": regex.MULTILINE, "i": regex.IGNORECASE, "x": 0, "q": 0}
 # The name of a Unicode block, such as BasicLatin, has the prefix "Is" in XPath and the prefix "In" in Python.

@@ -1,6 +1,6 @@
 """Declare functions with the kinds of their parameters, and convert arguments to these kinds.
 
-A declaration reads `name: kind, …`. A kind with `?` may be null; `|` separates kinds; the last parameter may be
+A declaration reads `name: kind, …`. A kind with `?` may be null, and `|` separates kinds. The last parameter may be
 `*name: kind`, which takes any number of arguments as a list. A function may have several declarations with different
 parameters. If a call fits no declaration, the call's value is null, even if only a null argument does not fit.
 """
@@ -38,8 +38,8 @@ class Parameter:
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
         """Return the converted value, and whether the value fits.
 
-        If the parameter takes a list, an item becomes a list; if it takes no list, a list with one item becomes the
-        item.
+        If the parameter takes a list, a single item is converted to a list. If the parameter takes no list, a list with
+        one item is converted to the item.
         """
         kinds = self.kinds
         if value is None:
