@@ -220,7 +220,7 @@ def _with_way_out(failed: ProgramFailed, ways: Sequence[tuple[str, str]]) -> Pro
 
 
 def _access_of(database: Database) -> DatabaseAccess:
-    """Return the database access with fixed session settings: the database's own settings could prevent a dump."""
+    """Return the database access with fixed session settings. The database's own settings could prevent a dump."""
     access = access_of(database)
     # libpq ignores PGOPTIONS if the DSN has options. If a setting is given twice, Postgres uses the last value.
     dsn, of_dsn = without_options(access.dsn)

@@ -198,7 +198,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "signals": ("processes signal",),
     "webhooks": ("endpoints",),
 }
-LIKENESS = 0.8  # no suggestion for a word that is less similar to all keys of MEANT
+LIKENESS = 0.8  # a word gets a suggestion only if it is at least this similar to a key of MEANT
 TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
 
 

@@ -96,8 +96,8 @@ def without_options(dsn: str) -> tuple[str, str]:
 
 def _run(words: list[str], access: DatabaseAccess) -> int:
     program, *arguments = words
-    # Don't replace this process by psql: this process must stop the embedded Postgres afterwards. Ignore Ctrl-C,
-    # because psql handles it.
+    # Don't replace this process by psql, because this process must stop the embedded Postgres afterwards. Ignore
+    # Ctrl-C, because psql handles it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, access.dsn, *arguments], env=access.environment, check=False).returncode

@@ -28,7 +28,8 @@ def way_on(run: BulkRun, again: str) -> str:
 
     `again` asks the user to repeat the command.
 
-    If an operation has started, a gateway continues it, and a repeated command would start a second operation.
+    If an operation has started, the user must not simply repeat the command: a gateway continues the operation, and a
+    repeated command would start a second operation.
     """
     if run.operation_id is None:
         return again

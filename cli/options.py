@@ -153,8 +153,8 @@ class GivenRule(NamedTuple):
     text: str
 
 
-# Matches a text that is probably a wrong length of time: a cron rule has more words, and other rules never begin with a
-# digit.
+# Matches a text that is probably a wrong length of time. It can't be a rule, because a cron rule has more words, and
+# other rules never begin with a digit.
 LIKE_A_LENGTH = re.compile(r"\s*[0-9]\S*(\s+\S+)?\s*")
 
 

@@ -216,7 +216,7 @@ def migrate(
 
 
 def _end_at_signals() -> None:
-    """Raise KeyboardInterrupt at SIGINT and SIGTERM: no server runs yet, and imports of user code may take a minute."""
+    """Raise KeyboardInterrupt at SIGINT and SIGTERM during the start. Imports of user code may take a minute."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
 

@@ -92,7 +92,7 @@ def record_operator(request: Request, caller: Caller) -> None:
 
 
 def refuse_tenant_key(caller: Caller, target: str) -> None:
-    """Refuse a tenant's API key if the target is a job: jobs belong to the whole installation.
+    """Refuse a tenant's API key if the target is a job, because jobs belong to the whole installation.
 
     errors:  Problem  a tenant's key names a job as the target
     """
@@ -127,7 +127,8 @@ async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterat
     """Open one transaction for an operator's change and for the audit record of the change.
 
     If the block raises an error, the transaction is rolled back, and a separate record reports that the change was not
-    made. If a request repeats an earlier request, the block itself drops the record, because it changes nothing.
+    made. If a request repeats an earlier request, the block itself drops the record, because a repeated request changes
+    nothing.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the record can't be written, so the change was rolled back
@@ -159,7 +160,7 @@ Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
-    """Check the write scope, and start an audit record: each change of all rows that match a filter is audited."""
+    """Check the write scope, and start an audit record, because each change of many rows by a filter is audited."""
     admit_bulk(request, caller)
     return caller
 

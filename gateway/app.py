@@ -90,7 +90,7 @@ DESCRIPTION = (
 )
 READY_S = 1.0  # The timeout of a readiness check; Kubernetes' probes have a longer timeout.
 OTHERS_SHARE = 4  # One tenant uses at most three quarters of the sessions; one session in 4 is left for the others.
-BODY_BUDGET_BYTES = 48 * 1024 * 1024  # The limit of all bodies of many timers; a byte takes three bytes of memory.
+BODY_BUDGET_BYTES = 48 * 1024 * 1024  # The limit of all bodies with many timers in memory; each byte takes three bytes.
 QUOTA_SESSIONS = 2  # The number of connections to Postgres on which the gateway counts the tenants' usage.
 # In these routes, requests that change data support idempotency keys.
 OF_PROCESSES = tuple(

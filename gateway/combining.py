@@ -103,8 +103,8 @@ class Combiner:
         self._apart_until_s: dict[str, float] = {}  # For each tenant with a separate writer: the end of this time.
         # For each locked name: the queue of its timers, which are written in separate batches.
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}
-        # 80 % of the statement timeout: the wait for a lock ends before the statement times out, and the outcome is
-        # known.
+        # 80 % of the statement timeout, so that the wait for a lock ends before the statement times out. Then the
+        # outcome is known.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
@@ -222,7 +222,8 @@ class Combiner:
         except PoolEmpty as error:
             _fail(queued, error)
             if not isinstance(error, ShareTaken):
-                # Fail the queued timers too: their batches would also get no session, and the callers can retry sooner.
+                # Fail the queued timers too, because their batches would also get no session. The callers can retry
+                # sooner.
                 _fail(self._queue, error)
             return []
         except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer continues

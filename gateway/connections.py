@@ -21,7 +21,7 @@ OTHER_SESSIONS = 11  # Sessions for keys, quotas, notifications, waits and opera
 # A connection is young for this time. A new connection does not replace a young connection of the same client, because
 # the first request of the young connection may still be on its way.
 YOUNG_S = 1.0
-SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
+SITE_CHARACTERS = 19  # the first half of an expanded IPv6 address; one client may own a complete /64
 
 
 class Connection(Protocol):
@@ -133,7 +133,7 @@ def connections_of(settings: GatewaySettings) -> int:
 def connections_max(sessions: int) -> int:
     """Return how many client connections may be open: the process's limit of files minus `sessions` and other files.
 
-    First raises the process's soft limit of open files to the hard limit.
+    The function first raises the process's soft limit of open files to the hard limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

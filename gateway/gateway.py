@@ -35,7 +35,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class WaitSlot:
-    """A waiting caller's slot. The end of the `with` block frees it, unless `kept` left it to a deferred response."""
+    """A waiting caller's slot.
+
+    The end of the `with` block frees the slot; after `kept`, a deferred response frees it.
+    """
 
     limit: ConcurrencyLimit
     usage: TenantUsage

@@ -87,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._keep_alive()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a parser error with a problem, unless the client would read it as the response to another request."""
+        """Answer a parser error with a problem, unless the client would take it for the response to another request."""
         is_in_body = self._in_body and not (self._is_answered or self.pipeline or self.cycle.response_started)
         if self._is_answered or is_in_body:
             reason = sys.exception()
@@ -132,7 +132,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_answered = False
         self._bare_bytes = 0
         self._all.begin(self)
-        self.headers = []  # a new list: the parser reports trailers as headers, and the application must not see them
+        self.headers = []  # for trailers, which the parser reports as headers; the application must not see them
 
     def on_chunk_header(self) -> None:
         """Record that a chunk of the body starts."""
@@ -199,7 +199,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _keep_alive(self) -> None:
         """Limit the time to the next request.
 
-        Uvicorn's own limit is not enough: each received byte cancels this limit, even if no request starts.
+        Uvicorn's own limit is not enough, because each received byte cancels this limit, even if no request starts.
         """
         if self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(

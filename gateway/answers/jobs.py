@@ -83,7 +83,7 @@ class RunAnswer(
 
 
 class WaitedRunAnswer(StartedAnswer):
-    """A requested start of a job; if the start has ended, with the last run that belongs to the start."""
+    """A requested start of a job, and the last run of this start if the start has ended."""
 
     run: RunAnswer | None = Field(description="the last run of the start; null: the start has not ended")
 

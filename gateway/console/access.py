@@ -83,13 +83,13 @@ async def of_shown_tenant(
     shown_on: str = "",
     hidden: str = "",
 ) -> Caller:
-    """Read a form before all further checks, and refuse it if the viewer has chosen another tenant since its page.
+    """Read a form before all other checks; refuse it if the viewer has chosen another tenant since the page's load.
 
-    `acting_for` is the tenant of the form's page; "": the form names no tenant. `shown_on` is the path of this page,
-    which `refused_form` renders again after a refusal, but not for another tenant. `hidden` has the names of the form's
-    hidden fields, separated by commas; their values are not listed after a refusal.
+    `acting_for` is the tenant of the form's page; "": the form names no tenant. `shown_on` is the path of this page.
+    After a refusal, `refused_form` renders the page again, unless the viewer has chosen another tenant. `hidden` has
+    the names of the form's hidden fields, separated by commas; their values are not listed after a refusal.
 
-    errors:  Problem  the form can't be read; conflict: names both tenants; nothing was changed
+    errors:  Problem  the form can't be read, or the tenant differs (conflict): nothing was changed
     """
     if request.method in SAFE_METHODS:
         return caller

@@ -9,7 +9,7 @@ from shardclock_server.gateway.requests.origins import split_url
 
 ROOT = "/console"
 HOME = "/"
-# The longest path of a page in the address of a form: some proxies refuse longer addresses.
+# The longest path of a page in the address of a form, because some proxies refuse longer addresses.
 SHOWN_ON_CHARS_MAX = 2_000
 
 

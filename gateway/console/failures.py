@@ -35,7 +35,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
 
 
 async def find_viewer(request: Request) -> None:
-    """Set `request.state.viewer` for the menu of an error page at a path without a route, if a viewer is signed in."""
+    """If a viewer is signed in, set `request.state.viewer`, so that the error page of an unknown path has a menu."""
     with suppress(SignInNeeded, Problem, StoreUnavailable):
         await signed_in(request)
 

@@ -16,7 +16,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class EventKind(NamedTuple):
-    """A kind of event: its label, its CSS class, its name in the log, and a function that counts it in a minute."""
+    """A kind of event: its label, CSS class and name in the log, and a function that returns its number in a minute."""
 
     label: str
     css: str

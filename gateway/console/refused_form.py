@@ -1,9 +1,9 @@
 """Show the texts of a refused form again, so that the viewer corrects them instead of typing them again.
 
-Each form names the page that shows it (`shown_on`). After a refusal, the gateway renders this page as for a GET, and
-the template's form with the refused address shows the typed texts and the sentence. If the page has no such form any
-more, or can't be rendered, the typed texts are listed instead, without the values of hidden fields. The sign-in form
-names no page, so a key is never shown.
+Each form names the page that shows it (`shown_on`). After a refusal, the gateway renders this page as for a GET. In
+this page, the form with the same address shows the typed texts and the sentence. If the page has no such form any more,
+or can't be rendered, the typed texts are listed instead, without the values of hidden fields. The sign-in form names no
+page, so a key is never shown.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -67,7 +67,7 @@ class TypedTexts:
         return ""
 
     def value(self, name: str, value: Any) -> Any:
-        """Return the typed text of a field, or outside of the refused form the field's usual value."""
+        """Return the typed text of a field; outside of the refused form, return the field's usual value."""
         return value if self._shown is None else next(iter(self._shown.get(name, ())), "")
 
     def is_ticked(self, name: str, value: str, *, usual: bool) -> bool:

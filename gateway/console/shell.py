@@ -22,7 +22,8 @@ from shardclock_server.gateway.requests.recording import SAFE_METHODS
 from shardclock_server.service.keys import allows
 from shardclock_server.service.wording import counted, span_of, until_of
 
-# No inline scripts or styles, and no foreign origins, so that a tenant's text without escapes can't run in a page.
+# No inline scripts or styles, and no foreign origins. A tenant's text can't run as a script, even if a template does
+# not escape it.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -94,7 +95,10 @@ def page(
 
 
 def _shown_on(request: Request) -> str:
-    """Return the path of the page that shows the forms; a page that a form has opened can't be loaded again."""
+    """Return the path of the page that shows the forms.
+
+    A response to a form can't be loaded again, so its forms name the page of the earlier form.
+    """
     return path_of(request) if request.method in SAFE_METHODS else getattr(request.state, "shown_on", "")
 
 

@@ -111,10 +111,10 @@ async def begin_session(request: Request, response: Response, holder: SessionHol
 
 
 def _require_safe(request: Request) -> None:
-    """Refuse a sign-in by plain HTTP from another machine: the key would travel in clear text.
+    """Refuse a sign-in by plain HTTP from another machine, because the key would travel in clear text.
 
-    Behind a proxy the request is always plain HTTP; there `Host`, or `Origin` if the proxy replaces `Host`, must have
-    the HTTPS address of the gateway.
+    A proxy forwards each request by plain HTTP. Then `Host` or `Origin` must have the HTTPS address of the gateway:
+    `Origin` if the proxy replaces `Host`.
 
     errors:  Problem
     """

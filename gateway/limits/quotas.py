@@ -1,7 +1,8 @@
 """The limits of each tenant at one gateway: writes per second, pending timers, schedules, and waiting callers.
 
 `timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
-(sql/functions/quotas/check_process_quota.sql), and engines the quotas of a running instance (engine/tenant_quotas.py).
+(sql/functions/quotas/check_process_quota.sql). Engines check the quotas of a running instance
+(engine/tenant_quotas.py).
 
 A gateway does not count timers in Postgres for each new timer. The gateway repeatedly counts the pending timers of a
 tenant with a quota, and adds the timers that it has written since the last count: docs/decisions/0046-quotas.md.
@@ -212,7 +213,8 @@ class Quotas:
 
     async def _count_usage(self, usage: TenantUsage) -> None:
         begun_s = self._clock()
-        # The session reads the rows of all tenants: a sample of all timers gives the size of the default tenant.
+        # The session reads the rows of all tenants, because the usage of the default tenant is estimated from a sample
+        # of all timers.
         async with self._pool.session(ALL_TENANTS) as session:
             limits = await find_limits(session, usage.tenant_id) or self._usual
             counts_schedules = usage.begin_count()
@@ -252,8 +254,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # Postgres has just returned the limits, so only the count is slow. Use an older count: without any count, all
-        # requests of the tenant would be refused.
+        # Postgres has just returned the limits, so only the count is slow. Use an older count, because without a count
+        # all requests of the tenant would be refused.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

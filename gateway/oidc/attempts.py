@@ -1,7 +1,7 @@
 """One attempt to sign in. The browser keeps the secret of the attempt in a cookie; gateways store nothing.
 
 State, nonce and code verifier are derived from the secret. A browser that has not started the attempt has no cookie
-with this secret, so it can't finish the attempt: the state of its request would be wrong.
+with this secret, so its request has a wrong state, and can't finish the attempt.
 """
 
 import hmac

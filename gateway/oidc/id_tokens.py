@@ -10,8 +10,8 @@ from jwt.exceptions import PyJWTError
 from shardclock_server.gateway.oidc.refusals import SignInRefused
 from shardclock_server.gateway.oidc.registration import ClientRegistration
 
-# Only signatures by a private key of the provider. `none` proves nothing. The secret of an HMAC would be the client's
-# secret or, in an attack, the provider's public key.
+# Only algorithms that sign with a private key of the provider. A token with `none` has no signature. The secret of an
+# HMAC would be the client's secret or, in an attack, the provider's public key.
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
 SKEW_S = 60  # the allowed difference between the clocks of the provider and the gateway
 TOKEN_CHARS_MAX = 64 * 1024

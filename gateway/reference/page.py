@@ -38,8 +38,8 @@ HEADERS = {
 async def docs(request: Request) -> Response:
     """Serve the reference without a key, like /openapi.json, because it contains no secret.
 
-    The first request renders the page in a thread: the rendering takes a quarter of a second, which would block the
-    event loop.
+    The first request renders the page in a thread, because the rendering would block the event loop for a quarter of a
+    second.
     """
     app = request.app
     if not hasattr(app.state, "page"):

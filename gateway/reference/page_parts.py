@@ -112,7 +112,10 @@ def _needs(operation: Spec) -> str:
 
 
 def headers_of(reference: Spec) -> str:
-    """Render the headers of all operations: most operations have the same headers, so each header is described once."""
+    """Render the headers of all operations.
+
+    Most operations have the same headers, so each header is described only once.
+    """
     found = {
         each["name"].lower(): each
         for methods in reference["paths"].values()

@@ -32,7 +32,7 @@ SESSION_COOKIE, TENANT_COOKIE = "shardclock_session", "shardclock_tenant"
 DEFAULT_TENANT = "default"
 TENANT = "tenant_id"  # the key in a request's state under which the tenant of the authenticated caller is stored
 BEARER = "bearer"
-# Other programs may parse another host than this gateway from a text with one of these characters.
+# In a text with one of these characters, other programs may find another host than this gateway.
 NO_HOST = re.compile(r"[@/?#\\\s]")
 # The values of `Sec-Fetch-Site` for requests of the user and of the gateway's own pages. Requests of other pages have
 # other values.
@@ -78,7 +78,10 @@ class Caller:
 
     @property
     def sees_urls(self) -> bool:
-        """Whether lists show full URLs of endpoints: with the scope `operate`, because the path may be a secret."""
+        """Whether lists show full URLs of endpoints.
+
+        This needs the scope `operate`, because a URL's path may be a secret.
+        """
         return allows(self.scopes, "operate")
 
     def sees(self, tenant_id: str, target: str) -> bool:

@@ -1,4 +1,4 @@
-"""Explain why bytes are not an HTTP request: the parser's own error names neither the header nor a correction."""
+"""Explain why bytes are not an HTTP request. The parser's own error names neither the header nor a correction."""
 
 import re
 

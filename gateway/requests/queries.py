@@ -44,7 +44,8 @@ def takes_query(request: Request, name: str) -> bool:
 
 
 def check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Check a query; `known` maps each parameter of the route to whether the parameter may be repeated.
+    """Check a query; `known` maps each parameter of the route to True if the parameter may be repeated, otherwise to
+    False.
 
     errors:  Problem  names the first parameter at fault: unknown, repeated, not UTF-8, or with a NUL character
     """

@@ -29,7 +29,7 @@ from shardclock_server.timers.model import NAME_CHARS_MAX
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})
-# Consumers send these requests thousands of times an hour, and the requests change only the group's own position.
+# Not recorded: consumers send these requests thousands of times an hour, and each changes only the group's position.
 UNRECORDED = frozenset({"consumers lease", "consumers acknowledge"})
 TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # the texts that FastAPI reads as true
 BY_METHOD = {"POST": "add", "PUT": "set", "PATCH": "change", "DELETE": "remove"}

@@ -269,7 +269,7 @@ class _CountToken:
     def of(cls, matched: int, identity: str, until_s: int | None = None, nonce: str | None = None) -> "_CountToken":
         """Create the token for a count; `identity` identifies the request."""
         until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
-        # Random bytes, so that two dry runs have different tokens: with one token, timers move only once.
+        # Random bytes, so that two dry runs have different tokens, because timers move only once for each token.
         nonce = secrets.token_hex(8) if nonce is None else nonce
         text = "\n".join((identity, str(matched), str(until_s), nonce))
         return cls(matched, until_s, f"{matched}-{until_s}-{nonce}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")

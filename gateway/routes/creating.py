@@ -1,6 +1,6 @@
 """Create one timer: the hot route, and a variant for a timer with a name.
 
-`POST /v1/timers` is a plain function of Starlette: a route of FastAPI takes twice the time.
+`POST /v1/timers` is a plain function of Starlette, because a route of FastAPI takes twice the time.
 """
 
 from collections.abc import Mapping

@@ -195,7 +195,7 @@ async def send_moves(request: Request, caller: Caller, instance_key: int, asked:
 
 
 async def _definition_of(gateway: Gateway, instance_key: int, caller: Caller) -> Definition | None:
-    """Parse an instance's process without holding a session: a large model may take seconds."""
+    """Parse an instance's process without holding a session, because a large model may take seconds."""
     async with gateway.pool.session(caller.tenants) as session:
         stored = await token_moves.model_of(session, instance_key, tenant_id=caller.tenant_id)
     if stored is None:

@@ -190,7 +190,7 @@ async def read_story(
 
 
 async def add_authors(gateway: Gateway, caller: Caller, timeline: Timeline) -> Timeline:
-    """Add the names of the keys and operators that the caller may see; for an operator, also of holds without a tenant.
+    """Add the names of the API keys that the caller may see; for an operator, also add the authors of holds.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """

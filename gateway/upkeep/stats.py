@@ -111,8 +111,8 @@ async def reporting(gateway: Gateway, stats: RequestStats, measurements: Measure
 def samples_of_requests(stats: RequestStats) -> Iterator[Sample]:
     """List the counts of requests.
 
-    Each status of a failure starts at 0: Prometheus would see no increase in a series that starts with the first
-    failure.
+    Each status of a failure starts at 0, because Prometheus would see no increase in a series that starts with the
+    first failure.
     """
     answered = {(operation, status): 0 for operation, _ in stats.answered for status in FAILED} | stats.answered
     yield from (Sample("requests", labels, count) for labels, count in sorted(answered.items()))

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 DEFERRED = "deferred"  # A key in the state of a request.
-# Remove the exit stacks: they are closed, but use much memory.
+# The names of closed exit stacks, which are removed because they use much memory.
 STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")
 
 

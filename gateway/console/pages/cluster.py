@@ -30,7 +30,7 @@ from shardclock_server.timers.model import INTEGER_MAX
 
 PATH = "/cluster"
 ENDED_SHOWN = 20
-GROWTH = 1.1  # between the page and the release, the numbers of timers may grow by at most this factor
+GROWTH = 1.1  # a release is refused if a number of timers has grown by more than this factor since the page was loaded
 
 router = page_router()
 

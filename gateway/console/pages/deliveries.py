@@ -54,7 +54,10 @@ class DeliveriesFilter(BaseModel):
 
 @router.get("/deliveries")
 async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List pending deliveries; the first page of the failing deliveries of all reasons also groups them by reason."""
+    """List pending deliveries.
+
+    If the filter selects failing deliveries and no reason, the first page also groups the deliveries by reason.
+    """
     asked = filter_of(request, DeliveriesFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)

@@ -96,7 +96,7 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
 
 
 async def _read_installation(request: Request, tenant_id: str) -> tuple[JobTrouble, Sequence[TroubledTenant]]:
-    """Find the jobs and the other tenants that need a person; reads one tenant more than the page shows."""
+    """Find the jobs and the other tenants that need a person; read one tenant more than the page shows."""
     async with gateway_of(request).pool.session(ALL_TENANTS) as session:
         jobs = await find_troubled_jobs(session)
         return jobs, await find_troubled_tenants(session, tenant_id=tenant_id, limit=TROUBLED_TENANTS + 1)

@@ -76,7 +76,10 @@ async def _limited(gateway: Gateway, session: Session, tenant: Tenant) -> list[t
 
 @router.get("/tenant-usage")
 async def show_tenant(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
-    """Show a tenant's limits and usage; an unknown tenant is not found, but may get limits before its first key."""
+    """Show a tenant's limits and usage.
+
+    For an unknown tenant, the page has the status 404, and can still set limits.
+    """
     asked = filter_of(request, TenantFilter)
     tenant_id = asked.model.tenant or caller.tenant_id
     async with gateway.pool.session(ALL_TENANTS) as session:
@@ -105,7 +108,7 @@ async def show_tenant(request: Request, gateway: CurrentGateway, caller: Admin) 
 
 
 async def _is_known(gateway: Gateway, shown: ShownTenant) -> bool:
-    """Return whether a tenant has rows, limits of its own or a key; the default tenant needs none of them."""
+    """Return whether a tenant is known: it has rows, limits of its own or a key, or is the default tenant."""
     if shown.tenant_id == DEFAULT_TENANT or shown.is_used:
         return True
     async with gateway.pool.session(NO_TENANTS) as session:
