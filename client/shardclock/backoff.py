@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-DOUBLINGS_MAX = 60  # limits the exponent: 2.0 ** 1024 would overflow, and the pause has long reached its maximum
+DOUBLINGS_MAX = 60  # a limit, because 2.0 ** 1024 would overflow; the pause reaches its maximum much earlier
 
 Jitter = Callable[[float, float], float]  # draws a number between two bounds, as `random.uniform` does
 

@@ -1,8 +1,8 @@
 """Call handlers, and return how each attempt ended; workers and tests use the same functions.
 
 A timer's payload is JSON text as it was delivered, or None; the handler gets the parsed value. An exception of a
-handler never leaves this module, except a cancellation by the caller. Some calls can be ended only by ending the
-process: a handler may never await, or may catch its cancellation.
+handler never leaves this module, except a cancellation by the caller. If a handler never awaits, or catches its
+cancellation, its call ends only with the process.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ _end: ContextVar[tuple[float, float] | None] = ContextVar("end", default=None)
 
 
 class EndingIn:
-    """Limit the retries in a `with` block: the block must end within `timeout_s`.
+    """Limit the retries in a `with` block, so that the block ends within `timeout_s`.
 
     This is a class and not a generator, because a class is faster, and each call of a handler enters this block.
     """

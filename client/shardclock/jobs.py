@@ -274,7 +274,7 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         raise InvalidHandler(f"job {called} has a config that can't be stored: {fault}")
     if adapter is None:
         return text
-    # Without a configuration, try an empty object: the type may have defaults for all fields.
+    # Without a configuration, try an empty object, because the type may have defaults for all fields.
     why = ""
     for tried in [text] if text is not None else [None, "{}"]:
         try:

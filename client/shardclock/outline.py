@@ -72,7 +72,7 @@ def misfit_of(text: str, outline: str) -> str | None:
 
 
 def _words_of(fields: Sequence[str]) -> str:
-    """Word the refusal of an unknown field; the caller limits the length of the sentence."""
+    """Write the refusal of an unknown field; the caller limits the length of the sentence."""
     if not fields:
         return "no such field"
     named = f"the fields are {', '.join(fields)}" if len(fields) > 1 else f"the only field is {fields[0]}"

@@ -47,7 +47,7 @@ class BpmnError(Discard):
         kept, why = (None, None) if variables is None else as_variables(variables)
         if why is not None:
             raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: the value {why}")
-        self.code = str.__str__(code)  # an enum becomes plain text: a worker does not import the user's classes
+        self.code = str.__str__(code)  # an enum becomes plain text, because a worker does not import the user's classes
         self.variables: dict[str, Any] | None = kept
 
 

@@ -1,8 +1,7 @@
 """Find the server's test cluster, which has a clock that the test moves.
 
-The server provides the cluster through an entry point.
-
-This package imports nothing of the server; the protocol in this module defines a test cluster's methods.
+The server provides the cluster through an entry point. This package imports nothing of the server; the protocol in this
+module defines a test cluster's methods.
 """
 
 from collections.abc import Collection, Sequence

@@ -113,7 +113,7 @@ def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int 
 
 
 def _a_loop_runs() -> bool:
-    # Call outside the `except` block: inside, the traceback of the job's error would begin with an error of this
+    # Call outside the `except` block. Inside, the traceback of the job's error would begin with an error of this
     # module.
     try:
         asyncio.get_running_loop()

@@ -39,7 +39,7 @@ class Bulk:
     def commit(self) -> BulkChanged:
         """Change the counted timers, within ten minutes of the count.
 
-        shape:   the client never retries the request: a retry could change timers that were not counted
+        shape:   the client never retries the request, because a retry could change timers that were not counted
         errors:  MoreMatch  more timers match now than were counted: no timer was changed.
                  Refused    the count is too old.
         """
@@ -55,7 +55,7 @@ class Many:
     def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> Iterator[Line]:
         """Schedule many timers, at most 10,000 with one request, and yield the outcome of each timer.
 
-        After a lost answer, the client sends a timer again only if a duplicate is impossible: if the timer has an
+        After a lost answer, the client sends only those timers again that can't be stored twice. Such a timer has an
         `idempotency_key` (valid for a day), or a name and `on_conflict="ignore"` (valid while the first timer is
         pending). Other timers get the outcome `unknown`.
 

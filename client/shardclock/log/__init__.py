@@ -98,8 +98,7 @@ def consume(
     errors:  GroupDiffers  the group has another number of partitions.
              GroupDropped  the group was dropped meanwhile.
              ApiError      the role lacks a right.
-             TypeError     `work` is `async def`, and the connection's methods are not awaited, or the other way round;
-                           `connect` or `work` is not a function.
+             TypeError     only one of `work` and the connection is async; or `connect` or `work` is not a function.
              ValueError    the group's name is too long or empty, or `partitions` or `attempts` is out of range.
              Exception     an error of the driver: the connection can't be opened, and a retry would not help.
     """

@@ -10,7 +10,7 @@ from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogRecord
 from shardclock.sql.async_timers import AsyncDriver
 
-LAST_ASK_S = 1.0  # the timeout of one statement: Postgres answers in milliseconds, or not at all
+LAST_ASK_S = 1.0  # the timeout of one statement; a working Postgres answers in milliseconds
 
 
 class AsyncBatch:

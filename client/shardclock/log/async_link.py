@@ -93,7 +93,7 @@ class AsyncLink:
             if not self._listens:
                 await driver.listen(CHANNEL)
                 self._listens = True
-                return  # return immediately: a notification that came before `listen` was missed
+                return  # return immediately, because a notification before `listen` was missed
 
             await driver.wait(within_s)
 

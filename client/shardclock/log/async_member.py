@@ -72,7 +72,7 @@ class AsyncMember:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
-                    self.pace.slow()  # use a smaller batch: the last batch was too large to be read in time
+                    self.pace.slow()  # use a smaller batch, because the last batch was too large to be read in time
                     self.log.warning("Postgres does not answer", times=outages, error=error_text(error)[:500])
                     await sleep(RETRY.scattered_s(outages))
                     continue
@@ -89,7 +89,7 @@ class AsyncMember:
             await self.link.wait(POLL_S)
 
     async def _check_group(self) -> None:
-        """Check at intervals that the group still exists: a member of a dropped group would wait for ever."""
+        """Check at intervals that the group still exists, because a member of a dropped group would wait for ever."""
         now_s = time.monotonic()
         if now_s < self._known_s + GROUP_S:
             return

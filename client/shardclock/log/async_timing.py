@@ -10,7 +10,7 @@ from shardclock.log.failures import WorkCancelled, WorkResult
 from shardclock.log.record import LogRecord
 from shardclock.sql.connections import driver_of
 
-GIVE_BACK_S = 1.0  # The timeout of one statement: Postgres answers in milliseconds, or not at all.
+GIVE_BACK_S = 1.0  # The timeout of one statement; a working Postgres answers in milliseconds.
 STOPS = asyncio.CancelledError  # The exception that ends a member.
 IN_THREAD = "run blocking code in asyncio.to_thread"
 
@@ -42,7 +42,7 @@ async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> WorkR
         error = WorkCancelled()
     except Exception as raised:  # noqa: BLE001 - any error of the work is logged and counted
         error = raised
-    # Compare the measured duration: a timeout can't interrupt work that blocks the event loop.
+    # Compare the measured duration, because a timeout can't interrupt work that blocks the event loop.
     return WorkResult(error, bound.expired() or time.monotonic() - began_s >= within_s)
 
 

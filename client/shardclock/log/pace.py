@@ -24,5 +24,5 @@ class Pace:
         self.records = max(1, records // 2)
 
     def slow(self) -> None:
-        """Go back to one record: the batch exceeded its timeout."""
+        """Go back to one record, because a batch has exceeded its timeout."""
         self.records = 1

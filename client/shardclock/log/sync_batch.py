@@ -11,7 +11,7 @@ from shardclock.log.sync_groups import acknowledge_partition
 from shardclock.log.sync_timing import Lock, limit
 from shardclock.sql.sync_timers import Driver
 
-LAST_ASK_S = 1.0  # the timeout of one statement: Postgres answers in milliseconds, or not at all
+LAST_ASK_S = 1.0  # the timeout of one statement; a working Postgres answers in milliseconds
 
 
 class Batch:

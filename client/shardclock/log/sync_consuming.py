@@ -47,7 +47,7 @@ def consume_once(driver: Held, group: str, work: Work, *, limit: int = READ_MAX)
     """Call `work` for the next records on one connection, in a transaction that moves the group's position."""
     if driver.is_in_transaction:
         raise TypeError("consume_once begins its own transaction: end the open transaction of the connection first")
-    # Register the group in a separate transaction: otherwise a second member would wait for the first member's batch.
+    # Register the group in a separate transaction. Otherwise a second member would wait for the first member's batch.
     with driver.transaction():
         partitions = open_group(driver, group)
     for _ in range(partitions):

@@ -94,7 +94,7 @@ class Link:
             if not self._listens:
                 driver.listen(CHANNEL)
                 self._listens = True
-                return  # return immediately: a notification that came before `listen` was missed
+                return  # return immediately, because a notification before `listen` was missed
 
             driver.wait(within_s)
 

@@ -1,4 +1,4 @@
-"""Schedule timers in SQL, inside the user's own transaction: the timer and the user's rows are both stored, or neither.
+"""Schedule timers in SQL, in the user's own transaction, which stores the timer together with the user's rows.
 
     from shardclock.sql import timers
 

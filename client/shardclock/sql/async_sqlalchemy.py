@@ -95,7 +95,7 @@ class AsyncSqlalchemy:
         await asyncio.sleep(within_s)
 
     async def close(self) -> None:
-        """Close the connection instead of returning it to the pool: the consumer has changed its settings."""
+        """Close the connection instead of returning it to the pool, because the consumer has changed its settings."""
         await self.drop()
 
     async def drop(self) -> None:

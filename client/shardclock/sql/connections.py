@@ -64,7 +64,7 @@ def driver_of(connection: Any) -> Any:
 
 
 def _libraries_of(kind: type) -> Iterator[str]:
-    """List the libraries that define a class and its bases: a user's class may derive from a library's class."""
+    """List the libraries that define a class and its bases. A user's class may derive from a library's class."""
     return (base.__module__.partition(".")[0] for base in kind.__mro__)
 
 

@@ -18,7 +18,7 @@ def keep_alive(connection: Any) -> None:
     """
     if not hasattr(connection, "fileno"):
         return
-    # A copy of the file descriptor: the close of the copy does not close the connection.
+    # A copy of the file descriptor, because the close of the copy does not close the connection.
     with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy, suppress(OSError):
         copy.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in OPTIONS.items():

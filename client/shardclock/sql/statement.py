@@ -1,6 +1,6 @@
 """Read the statements: each file has one statement with one text parameter, `:asked`, and one text result, `answer`.
 
-Text is safe: no codec, row factory or time zone of a user's connection changes the text.
+Parameter and result are text, because no codec, row factory or time zone of a user's connection changes a text.
 """
 
 from dataclasses import dataclass

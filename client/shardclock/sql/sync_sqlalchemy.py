@@ -94,7 +94,7 @@ class Sqlalchemy:
         time.sleep(within_s)
 
     def close(self) -> None:
-        """Close the connection instead of returning it to the pool: the consumer has changed its settings."""
+        """Close the connection instead of returning it to the pool, because the consumer has changed its settings."""
         self.drop()
 
     def drop(self) -> None:

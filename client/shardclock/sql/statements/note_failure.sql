@@ -1,8 +1,8 @@
 -- Records a failure of the work on a partition's next records; does nothing if another member has done this work.
 --
 -- in:    :asked text, a JSON object of group_name, partition, position (before the first of these records), alone
---        (true: the work was on one record), error, wait_s (the time before the next attempt), and lease (missing: the
---        member worked in a transaction; another member's later lease then stays)
+--        (true: the work was on one record), error, wait_s (the time before the next attempt), and lease (missing if
+--        the member worked in a transaction; then a later lease of another member stays)
 -- out:   answer text, a JSON object of attempts (of work on the next record alone); or no row: another member has the
 --        records, or has done the work
 -- locks: the partition's row

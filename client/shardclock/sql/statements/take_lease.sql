@@ -1,9 +1,10 @@
 -- Leases a group's free partition with the oldest unread record, for work without a transaction.
 --
 -- After an expired lease, the next lease is for one record. An expired lease counts as a failed attempt only if it was
--- for one record: among several records, the faulty record is unknown.
+-- for one record, because among several records the faulty record is unknown.
 --
--- Ignores a lease or a wait that ends impossibly late: Postgres's clock was ahead when the end was written.
+-- A lease or a wait with an impossibly late end is ignored, because Postgres's clock was ahead when the end was
+-- written.
 --
 -- in:    :asked text, a JSON object of group_name, member, lease_s and records_max
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, lease, leased_records (the largest number

@@ -1,6 +1,7 @@
 -- Locks a group's free partition with the oldest unread record, until the transaction ends.
 --
--- Ignores a lease or a wait that ends impossibly late: Postgres's clock was ahead when the end was written.
+-- A lease or a wait with an impossibly late end is ignored, because Postgres's clock was ahead when the end was
+-- written.
 --
 -- in:    :asked text, a JSON object of group_name
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, horizon (no new record can appear up to
