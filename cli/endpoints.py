@@ -299,7 +299,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
     for text in (line for given in texts for line in _lines(given)):
         name, colon, value = text.partition(":")
         if not colon:
-            # Don't show the text: without a colon, it may be a secret without a header's name.
+            # Don't show the text, because a text without a colon may be a secret without a header's name.
             raise Refusal("--header has no colon; write it like 'authorization: Bearer …'")
         if name.strip().lower() in (known.lower() for known in headers):
             raise Refusal(f"--header {shortened(name)} is given twice; write it once")

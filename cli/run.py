@@ -97,7 +97,8 @@ def _run(settings: Settings, found: App | None, *, keep_running: bool, ahead: "H
 
     for path in remove_abandoned():
         print_note(f"removed {path}: the process that used it was killed")
-    # Until the database runs, a signal interrupts the start: the recovery of an embedded Postgres may take minutes.
+    # Until the database runs, a signal interrupts the start, because the recovery of an embedded Postgres may take
+    # minutes.
     with open_database(settings) as database:
         stop = _stop_event()
         if not _is_ready(database, stop):

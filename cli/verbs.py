@@ -124,7 +124,7 @@ def run_now(
 
 
 async def _run_once(session: Session, which: TimerRef, operation: str) -> str:
-    """Run a timer; if the answer was lost, repeat the request: the operation's name prevents a second run."""
+    """Run a timer; after a lost answer, repeat the request, because the operation's name prevents a second run."""
     try:
         state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))
     except StoreUnavailable as error:

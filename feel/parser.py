@@ -109,7 +109,7 @@ def _signed(source: Source) -> Node:
     while source.taken("-"):
         minus += 1
     node = parse_operand(source)
-    # Do not drop two minus signs: the first sign converts a text to null, so `--"a"` is not `"a"`.
+    # Do not drop two minus signs, because the first sign converts a text to null, so `--"a"` is not `"a"`.
     for _ in range(min(minus, 2 - minus % 2)):
         node = Negation(node)
     return node

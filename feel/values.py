@@ -141,7 +141,7 @@ def order_key(value: FeelValue) -> tuple[object, Any] | None:
 def number_key(number: int | Decimal) -> str:
     """Return the same text for equal numbers.
 
-    Numbers are not safe as keys of a dict: an attacker can choose many numbers with the same hash.
+    Numbers are not safe as keys of a dict, because an attacker can choose many numbers with the same hash.
     """
     return str(EXACT.normalize(Decimal(number)))
 

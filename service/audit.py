@@ -45,7 +45,7 @@ RECORDED_FIELDS = frozenset({
     # the result
     "matched", "changed", "operation_id", "changes",
 })  # fmt: skip
-# A record stores the value of these fields only if the value is a number: the token of a process is a number, but the
+# A record stores the value of these fields only if the value is a number. The token of a process is a number, but the
 # token of a bulk change is a secret text.
 RECORDED_NUMBERS = frozenset({"token"})
 

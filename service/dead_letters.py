@@ -177,7 +177,7 @@ async def change_letters(
         selected += chosen
         after, is_last = page[-1].cursor if page else None, len(page) <= limit
     number_of.update(map(_lane, selected[:limit]))
-    # The next call must wait: two concurrent redrives together would exceed the rate.
+    # The next call must wait, because two concurrent redrives together would exceed the rate.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
     step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
     return await change.wording_for(wanted, number_of).run(
@@ -239,7 +239,7 @@ def _key(letter: DeadLetterKey) -> int:
 
 
 def _of_tenants(selected: Sequence[DeadLetterKey]) -> str:
-    """Count the tenants of a target if there are several: each tenant has its own endpoint with the target's name."""
+    """Count the tenants of a target if there are several, because each tenant has its own endpoint of this name."""
     tenants = len({letter.tenant_id for letter in selected})
     return f" of {tenants} tenants" if tenants > 1 else ""
 

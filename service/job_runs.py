@@ -92,8 +92,8 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
             raise end
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
-    # Read the run again: the start may have had another run since the first read. No run follows now, because the start
-    # has ended.
+    # Read the run again, because the start may have had another run since the first read. No run follows now, because
+    # the start has ended.
     return await _newest_run(session, name, timer_key) or newest, True
 
 

@@ -1,7 +1,7 @@
 """Deploy models, start instances, find them, and wait for their ends.
 
-Functions that read a model or a state import `bpmn` themselves: the import takes a tenth of a second, and most commands
-do not need it.
+Functions that read a model or a state import `bpmn` themselves, because the import takes a tenth of a second, and most
+commands do not need `bpmn`.
 """
 
 import asyncio

@@ -79,8 +79,8 @@ class Networks:
     def permit(self, address: Address | str) -> bool:
         """Return whether a connection to an address is permitted; a text must be an address in its usual form.
 
-        An address with a zone (fe80::1%2) is refused: it differs from the address without a zone, but the kernel
-        connects to the same address.
+        An address with a zone (fe80::1%2) is refused, because it differs from the address without a zone, but the
+        kernel connects to the same address.
         """
         found = address_of(address) if isinstance(address, str) else address
         if found is None or _has_zone(found):

@@ -119,7 +119,7 @@ class BoundedConnection(ResponseHandler):
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            # Count status 100, too: no request has the header `expect`, so the endpoint has no reason for status 100.
+            # Count status 100, too. No request has the header `expect`, so the endpoint has no reason for status 100.
             self._interim += 1
         elif self._interim <= INTERIM_MAX:
             self._is_final = True

@@ -32,7 +32,7 @@ WORDS_OF_KIND = (
 NOT_HTTP = "the answer is not HTTP, or its headers are too long"
 # The machine lacks sockets or memory, so a request to any endpoint fails.
 NO_SOCKETS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-# Errors of one endpoint: a hanging name server must not stop the deliveries to other endpoints.
+# These errors count for one endpoint, because a hanging name server must not stop the deliveries to other endpoints.
 NO_PORT_OR_THREAD = frozenset({errno.EADDRNOTAVAIL, errno.EAGAIN})
 
 

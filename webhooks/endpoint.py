@@ -13,7 +13,7 @@ from shardclock_server.webhooks.signing import SigningKey, check_secrets
 URL_CHARS_MAX = 2_048
 HEADERS_MAX = 20
 NAME_CHARS_MAX, VALUE_CHARS_MAX = 100, 4_000
-# The limit of characters in all headers of a tenant: most servers accept 8 KiB, including the sender's own headers.
+# The limit of characters in all headers of a tenant. Most servers accept 8 KiB, including the sender's own headers.
 HEADER_CHARS_MAX = 6_000
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
 TIMEOUT_S = 15.0
@@ -74,7 +74,8 @@ def check_endpoint(
 ) -> Endpoint:
     """Check an endpoint.
 
-    A host's name is not resolved: its address may change with each attempt. `guard` checks the address of each attempt.
+    A host's name is not resolved, because its address may change with each attempt. `guard` checks the address of each
+    attempt.
 
     errors:  InvalidEndpoint  the URL, a header or the timeout is refused.
              InvalidSecret    a secret is refused.

@@ -8,7 +8,7 @@ next answer.
 import re
 from dataclasses import dataclass
 
-# Any version is accepted: a receiver that answers 200 has accepted the delivery.
+# Any version is accepted, because a receiver that answers 200 has accepted the delivery.
 STATUS_LINE = re.compile(rb"\s*HTTP(?:/[0-9]+(?:\.[0-9]+)?)?[ \t]+([0-9]{3})(?=\s)", re.IGNORECASE)
 BEGIN = b"HTTP"
 # Some servers write surplus carriage returns. The limit keeps the search for the end of a head short.

@@ -118,7 +118,8 @@ def check_secrets(texts: Sequence[str]) -> tuple[SigningKey, ...]:
 
 def signed_headers(keys: Sequence[SigningKey], webhook_id: str, timestamp_s: float, body: bytes) -> dict[str, str]:
     """Return the three headers of one attempt."""
-    # A full stop in the id would make the text ambiguous: two triples of id, timestamp and body could be equal.
+    # A full stop in the id would make the signed text ambiguous: two triples of id, timestamp and body could have one
+    # text.
     assert ID.fullmatch(webhook_id), "a webhook's id has letters, digits, _ and -"
     timestamp = str(int(timestamp_s))
     content = b"%s.%s.%s" % (webhook_id.encode(), timestamp.encode(), body)

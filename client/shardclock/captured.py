@@ -49,7 +49,7 @@ class Sink(io.TextIOBase):
         self._writing = threading.Lock()
 
     def writable(self) -> bool:
-        """Return True: the file can be written."""
+        """Return True, because the file can be written."""
         return True
 
     def write(self, text: str) -> int:

@@ -113,6 +113,6 @@ def _taken(annotation: Any, parameter: inspect.Parameter, called: str) -> tuple[
 
 
 def is_second_import(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
-    """Return whether `function` is a second import of `known`: by a reload, or of `__main__` under its module's name."""
+    """Return whether `function` is a second import of `known`: by a reload, or of `__main__` by its module's name."""
     modules = {known.__module__, function.__module__}
     return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

@@ -63,6 +63,6 @@ def timer_of(values: Iterable[Any]) -> "Timer[Any]":
 
 def with_payload(timer: "Timer[Any]", payload: Any) -> "Timer[Any]":
     """Replace the payload of a timer before a handler gets the timer."""
-    # Replace the payload in the same object: a new object would cost more than the parsing.
+    # Replace the payload in the same object, because a new object would take more time than the parsing.
     object.__setattr__(timer, "payload", payload)
     return timer

@@ -22,7 +22,7 @@ from shardclock_server.timers.model import LINE_BYTES_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 FORM = "application/x-www-form-urlencoded"
-# The names of fields with a moment: a user may copy the moment from a page.
+# The fields with a moment. A user may copy the moment from a page, so the format of pages is accepted, too.
 MOMENTS = frozenset(
     {
         *("at", "before", "since", "until", "due_date", "died_before"),

@@ -106,7 +106,7 @@ class KeyLookups(Generic[Holder]):
                 for digest, asked in batch.items():
                     del self._asked[digest]
                     asked.found.set_exception(error)
-                    # mark the error as retrieved: if the waiting requests have all ended, asyncio would otherwise warn
+                    # retrieve the error, because asyncio would warn if all waiting requests have ended
                     asked.found.exception()
                 continue
             for (digest, asked), key in zip(batch.items(), found, strict=True):

@@ -79,7 +79,7 @@ class TaskWaiters:
                 self._notifications.forget()
                 self._wake(await lanes_with_tasks(self._session, self._waits.keys))
             except (StoreUnavailable, StatementRefused):
-                # wake all callers: their own reads then fail, and their responses report the error
+                # wake all callers, so that their own reads fail, and their responses report the error
                 self._wake(self._waits.keys)
                 await asyncio.sleep(POLL_S)
             await asyncio.sleep(GAP_S)

@@ -126,7 +126,7 @@ SINGLE = frozenset({
     "conditionExpression", "completionCondition", "loopCardinality", "script",
     "multiInstanceLoopCharacteristics",
 })  # fmt: skip
-# Ignored elements with checked children: a child may contain a mapping.
+# Ignored elements with children that are checked, because a child may contain a mapping.
 CHILDREN_CHECKED = frozenset(
     {"dataInputAssociation", "dataOutputAssociation", "laneSet", "lane", "dataObject", "property"}
 )

@@ -39,7 +39,7 @@ class OperationsFilter(BaseModel):
 
 
 class NoFields(BaseModel):
-    """An empty form: the button has no parameters."""
+    """An empty form, because the button has no parameters."""
 
     model_config = ConfigDict(extra="forbid")
 
