@@ -19,7 +19,8 @@ cd "$(dirname "$0")"
 
 WAIT_S=${WAIT_S:-600} # the time to find a node, pull the image, and start Ray
 LOOK_S=${LOOK_S:-2}   # between two checks
-# For each pod of a head: its UID, whether its Ray container is ready, and the time of its deletion.
+# The fields of each head pod in kubectl's output: its UID, whether its Ray container is ready, and the time of its
+# deletion.
 HEADS='{range .items[*]}{.metadata.uid}/{.status.containerStatuses[?(@.name=="ray-head")].ready}/{.metadata.deletionTimestamp}{"\n"}{end}'
 told= # the errors of the last failed poll
 
@@ -151,8 +152,8 @@ refuse_values() {
     refuse 2 "the chart $1 refuses these values: helm says why above; nothing was changed; a value of one chart comes after --shared or --cluster"
 }
 
-# Prints the release with the values to start from: of this colour or, for a new colour, of the other colour. A release
-# without a RayCluster has outdated values, so it is the last choice.
+# Prints the name of the release that gives the values for the upgrade: the release of this colour or, if there is none,
+# of the other colour. A release without a RayCluster has outdated values, so it is the last choice.
 release_with_values() {
     local name
     for name in "$new" "$old"; do
@@ -183,9 +184,9 @@ chart_of_shared() {
         ${of_shared[@]+"${of_shared[@]}"} <<< "$values_of_shared"
 }
 
-# Waits for the keepers of the new cluster: for workers only if the cluster has pods for workers. The cluster wants an
-# app's workers once boot has declared the handlers, and without an app once a tenant has an endpoint. Engines run on
-# the shards' pods, and the cluster wants engines once a process is deployed.
+# Sets `roles` to the roles of keepers for which the script waits. It waits for workers only if the cluster has pods for
+# workers. With an app, the cluster wants workers once boot has declared the handlers; without an app, once a tenant has
+# an endpoint. Engines run on the shards' pods, and the cluster wants engines once a process is deployed.
 check_roles() {
     case $manifests in
         *"groupName: workers"*) roles="shard worker engine" keepers="shards, workers and engines" ;;
@@ -197,8 +198,8 @@ check_roles() {
     esac
 }
 
-# Prints how many workers are missing. This is no failure: no delivery is lost, and a user may upgrade to add pods for
-# workers.
+# Prints how many workers are missing. Missing workers are no failure: no delivery is lost, and the purpose of the
+# upgrade may be to add pods for workers.
 tell_of_workers() {
     local wanted
     [ "$roles" = "shard engine" ] || return 0
@@ -207,8 +208,8 @@ tell_of_workers() {
         say "deliveries wait: $wanted workers are wanted for handlers or endpoints, and there is no pod for them; docs/operate/kubernetes-app.md"
 }
 
-# The namespace comes first, because the secrets need it. An existing namespace keeps its labels: an apply without these
-# labels would remove them. The overlay's own three labels, PodSecurity's, come with the apply.
+# The namespace comes first, because the secrets need it. The script creates only a missing namespace, so an existing
+# namespace keeps its labels. The apply of the overlay then sets only the three labels of Pod Security.
 share_by_kustomize() {
     exists namespace "$namespace" || kubectl create namespace "$namespace" --save-config
     check_secrets
@@ -241,12 +242,13 @@ check_secrets() {
     done < <(grep -v '^#' "overlays/$overlay/secrets")
 }
 
-# The wanted number of actors has registered, with slots or, while the other colour leads, without slots.
+# Succeeds if the wanted number of keepers has registered: with slots or, while the other colour leads, without slots.
 is_warm() {
     find_head && [ -n "$head" ] && all_have '(null|[0-9])' && warm_head=$head
 }
 
-# If the head was replaced, the registered keepers end soon, because they belong to the Ray cluster of the former head.
+# Succeeds if all keepers have slots. If the head was replaced, the script ends, because the registered keepers belong
+# to the former head and end soon.
 is_serving() {
     find_head && [ -n "$head" ] || return 1
     [ "$head" = "$warm_head" ] ||
@@ -268,7 +270,8 @@ ask() {
     return 1
 }
 
-# The wanted number of keepers of each role has registered with the new cluster, and their parts match the pattern $1.
+# Succeeds if the wanted number of keepers of each role has registered with the new cluster, with a `part` (the keeper's
+# share of the slots, or null) that matches the pattern $1.
 all_have() {
     local role wanted least
     ask in_cluster shardclock status --json || return 1
