@@ -1,6 +1,6 @@
 """Quantiles of a histogram, as PromQL."""
 
-# The quantiles leave out timers that were already overdue when a client requested them, as the objective does.
+# Like the objective, the quantiles leave out timers that were already overdue when a client requested them.
 FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rate_interval]'
 
 
