@@ -72,7 +72,7 @@ def list_(
 
 @tenants.command()
 def show(tenant: Which, as_json: Json = False) -> int:
-    """Show a tenant's limits and usage."""
+    """Show a tenant's limits and usage; the tenant has pending timers, endpoints, processes, own limits or a key."""
 
     async def do(session: Session) -> int:
         found = await use_cases.show(session, tenant)

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardclock.api.refusals.tenants import NO_OWN_LIMITS
+from shardclock.api.refusals.tenants import NO_OWN_LIMITS, UNKNOWN_TENANT
 from shardclock_server.sql.endpoints.endpoints import count_endpoints
+from shardclock_server.sql.keys.keys import has_key
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import (
     DEFAULTS,
     LIMITS,
     NO_LIMIT,
+    UNINDEXED,
     Limits,
     Pending,
     Tenant,
@@ -38,18 +40,18 @@ class InvalidLimit(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ShownTenant:
-    """A tenant's limits and usage. Without `own`, the default limits of the gateways' settings apply."""
+    """A tenant's limits and usage. Without `own`, the default limits of the gateways' settings apply.
+
+    A tenant exists if it has limits of its own, rows that count as usage, or an API key. The tenant `default` always
+    exists.
+    """
 
     tenant_id: str
     own: Tenant | None
     pending: Pending
     endpoints: int
     counts: Mapping[str, int]  # the usage of each resource in `COUNTED`, counted up to a million
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the tenant has limits of its own, or rows that count as usage."""
-        return bool(self.own or self.pending.timers or self.endpoints or any(self.counts.values()))
+    exists: bool
 
 
 class ChangedLimits(NamedTuple):
@@ -67,7 +69,19 @@ class RemovedLimits(NamedTuple):
 
 
 async def show(session: Session, tenant_id: str) -> ShownTenant:
-    """Read a tenant's limits and its usage.
+    """Read the limits and the usage of a tenant that exists.
+
+    errors:  Refusal           unknown_tenant
+             as `measure`
+    """
+    found = await measure(session, tenant_id)
+    if not found.exists:
+        raise Refusal.of(UNKNOWN_TENANT, tenant_id=tenant_id)
+    return found
+
+
+async def measure(session: Session, tenant_id: str) -> ShownTenant:
+    """Read a tenant's limits and its usage; a tenant that does not exist has no usage.
 
     errors:  InvalidLimit      the text can't be the name of a tenant
              StoreUnavailable  Postgres did not answer within the timeout
@@ -76,7 +90,9 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
     own = await list_tenants(session, tenant_id=tenant_id, limit=1)
     pending = await measure_pending(session, tenant_id)
     endpoints, counts = await count_endpoints(session, tenant_id), await count_used(session, tenant_id)
-    return ShownTenant(tenant_id, own[0] if own else None, pending, endpoints, counts)
+    is_used = bool(own or pending.timers or endpoints or any(counts.values()))
+    exists = tenant_id == UNINDEXED or is_used or await has_key(session, tenant_id)
+    return ShownTenant(tenant_id, own[0] if own else None, pending, endpoints, counts, exists)
 
 
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> ChangedLimits:

@@ -268,6 +268,8 @@ to shardclock_scheduler, shardclock_shard;
 -- Acts of operators write audit records. Operators may read the audit, which only the owner may change.
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
+-- `tenants show` finds a tenant that has only a key.
+grant select (tenant_id) on shardclock.api_keys to shardclock_shard;
 
 -- Rights to run and to operate shards and the coordinator, with the commands `up`, `scale`, `ramp`, `switch`, `leave`,
 -- `hold` and `release`.

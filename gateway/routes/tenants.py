@@ -60,7 +60,7 @@ async def list_all(
 
 @router.get("/{tenant}")
 async def get_tenant(tenant: Name, gateway: CurrentGateway, _: Admin) -> ShownTenantAnswer:
-    """Show a tenant's limits and usage; an unknown tenant has no usage."""
+    """Show a tenant's limits and usage; a tenant without timers, endpoints, processes, limits and keys is not found."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         shown = await use_cases.show(session, tenant)
     usual, waiters = gateway.settings.usual_limits, gateway.quotas.count_waiting(tenant)

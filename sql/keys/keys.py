@@ -141,6 +141,17 @@ async def list_keys(
     return [key_of(row) for row in await session.rows("list_keys", tenant_id=tenant_id, prefix=prefix, limit=limit)]
 
 
+async def has_key(session: Session, tenant_id: str) -> bool:
+    """Return whether a tenant has a key, including ended keys.
+
+    errors:  StoreUnavailable  no answer before the timeout
+    source:  sql/keys/has_key.sql
+    """
+    row = await session.row("has_key", tenant_id=tenant_id)
+    assert row is not None, "the statement always returns a row"
+    return bool(row["has_key"])
+
+
 async def find_key_names(session: Session, prefixes: Sequence[str], *, tenant_id: str | None) -> dict[str, str]:
     """Find the names of the given keys, including ended keys, by prefix; with a tenant, only this tenant's keys.
 

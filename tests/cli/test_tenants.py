@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shardclock.api.refusals.tenants import NO_OWN_LIMITS
+from shardclock.api.refusals.tenants import NO_OWN_LIMITS, UNKNOWN_TENANT
 from shardclock_server.sql.tenant_limits.tenant_limits import NO_LIMIT
 from tests.support.cli_asserts import DONE, assert_code, assert_refused
 from tests.support.factories import add_timers
@@ -55,6 +55,16 @@ def test_a_tenants_usage_is_shown_together_with_its_limits(shell: Shell) -> None
         },
         0,
     )  # fmt: skip
+
+
+def test_a_tenant_exists_with_limits_rows_or_a_key(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 1, tenant_id="'with-timer'"))
+    shell("tenants", "set", "with-limits", "--timers", 5)
+    shell("keys", "add", "night", "--tenant", "with-key", "--scope", "read")
+
+    for tenant in ("with-timer", "with-limits", "with-key", "default"):
+        assert shell("tenants", "show", tenant).code == DONE, tenant
+    assert_code(shell("tenants", "show", "typing-error", "--json"), UNKNOWN_TENANT)
 
 
 def test_the_removal_of_limits_removes_only_the_limits(shell: Shell) -> None:

@@ -196,12 +196,13 @@ IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
 # The first statement resolves all incidents, the second reads the small database of a test, and the third counts all
 # dead letters that a bulk change selects. The fourth reads the failing deliveries of all targets, like the page of
-# failing deliveries beside it.
+# failing deliveries beside it. The fifth reads the API keys, of which a tenant has a few.
 WHOLE = {
     ("resolve_incidents", "incidents_pkey"),
     ("next_due", "timers_by_slot"),
     ("count_selected_letters", "dead_letters_by_target"),
     ("group_failing_deliveries", "deliveries_failing"),
+    ("has_key", "api_keys_by_name"),
 }
 LOOKUPS = [name for name in NAMES if name != "lock_api_keys"]  # this statement has no plan
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shardclock.api.codes import NOT_FOUND
+from shardclock.api.refusals.tenants import UNKNOWN_TENANT
 from shardclock_server.gateway.access import audited_transaction
 from shardclock_server.gateway.answers.tenants import ShownTenantAnswer
 from shardclock_server.gateway.console.access import Admin
@@ -16,19 +16,16 @@ from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
-from shardclock_server.gateway.requests.callers import DEFAULT_TENANT
 from shardclock_server.gateway.requests.paths import Name
-from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.recording import note_body
 from shardclock_server.gateway.routes.tenants import LimitsRequest
 from shardclock_server.service import tenants as use_cases
-from shardclock_server.service.tenants import ShownTenant
 from shardclock_server.sql.keys.keys import list_keys
 from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import DEFAULTS, Tenant, list_tenants
 from shardclock_server.timers.model import NAME_CHARS_MAX
-from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.refusal import Refusal
 
 ROWS = 50
 MEASURED_S = 0.1  # the list shows no usage for the tenants that are not measured within this time
@@ -83,15 +80,9 @@ async def show_tenant(request: Request, gateway: CurrentGateway, caller: Admin) 
     asked = filter_of(request, TenantFilter)
     tenant_id = asked.model.tenant or caller.tenant_id
     async with gateway.pool.session(ALL_TENANTS) as session:
-        shown = await use_cases.show(session, tenant_id)
-    if asked.error is None and not await _is_known(gateway, shown):
-        asked = asked.refused(
-            Problem(
-                NOT_FOUND,
-                f"tenant {shortened(tenant_id)} is unknown: it has no timers, no endpoints, no processes, no limits of"
-                " its own and no API key; check the name",
-            )
-        )
+        shown = await use_cases.measure(session, tenant_id)
+    if asked.error is None and not shown.exists:
+        asked = asked.refused(Refusal.of(UNKNOWN_TENANT, tenant_id=tenant_id))
     waiters = gateway.quotas.count_waiting(tenant_id)
     answer = ShownTenantAnswer.of(shown, usual=gateway.settings.usual_limits, waiters=waiters)
     return page(
@@ -105,14 +96,6 @@ async def show_tenant(request: Request, gateway: CurrentGateway, caller: Admin) 
         limits={name: (limit, DEFAULTS.get(name)) for name, limit in answer.limits.model_dump().items()},
         used=answer.used.model_dump(),
     )
-
-
-async def _is_known(gateway: Gateway, shown: ShownTenant) -> bool:
-    """Return whether a tenant is known: it has rows, limits of its own or a key, or is the default tenant."""
-    if shown.tenant_id == DEFAULT_TENANT or shown.is_used:
-        return True
-    async with gateway.pool.session(NO_TENANTS) as session:
-        return bool(await list_keys(session, tenant_id=shown.tenant_id, limit=1))
 
 
 @router.post("/tenants/{tenant}/set")

@@ -128,7 +128,7 @@ async def test_only_a_tenant_with_rows_limits_or_a_key_is_found(
     shown = {it: await locked_browser.get(f"/tenant-usage?tenant={it}") for it in tenants}
 
     assert [it.status for it in shown.values()] == [200, 200, 200, 200, 404]
-    assert "tenant 'typing-error' is unknown: it has no timers" in shown["typing-error"].main
+    assert "tenant 'typing-error' is unknown: it has no pending timers" in shown["typing-error"].main
     assert shown["typing-error"].actions == ["/console/tenants/typing-error/set"], "a new tenant may get limits first"
 
 

@@ -20,6 +20,11 @@ QUOTAS: Mapping[str, tuple[str, str]] = {
     ),
 }
 
+UNKNOWN_TENANT = NOT_FOUND.specific(
+    "unknown_tenant",
+    "tenant {tenant_id!r} is unknown: it has no pending timers, no endpoints, no processes, no limits of its own and no"
+    " API key; check the name",
+)
 NO_OWN_LIMITS = NOT_FOUND.specific(
     "no_own_limits", "tenant {tenant_id!r} has no own limits: list the tenants with own limits (shardclock tenants)"
 )
