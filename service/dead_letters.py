@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
+from shardclock.api.refusals.deliveries import DEAD_LETTER_AWAITED, UNKNOWN_DEAD_LETTER
 from shardclock_server.service.bulk_wording import BulkResult, BulkWording, first_names
 from shardclock_server.service.operation_verbs import DISCARD, REDRIVE
 from shardclock_server.service.operations import Actor, in_one_step
@@ -21,9 +21,10 @@ from shardclock_server.sql.deliveries.dead_letters import (
     find_dead_letter_keys,
     find_dead_letters,
 )
+from shardclock_server.sql.operations.operations import count_unchanged
 from shardclock_server.sql.page_cursors import read_cursor, write_cursor
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # The limit of rows on one page.
 AT_ONCE_MAX = 10_000  # The largest number of dead letters that one statement changes.
@@ -164,7 +165,8 @@ async def change_letters(
 
     `by` is the caller that the operation records; None: one letter is changed, without an operation.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
+    errors:  Refusal           dead_letter_awaited: the filter names one letter, and an instance waits for this signal
+             StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
     assert 0 < limit <= AT_ONCE_MAX
     selected: list[DeadLetterKey] = []
@@ -180,9 +182,14 @@ async def change_letters(
     # The next call must wait, because two concurrent redrives together would exceed the rate.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
     step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
-    return await change.wording_for(wanted, number_of).run(
+    changed = await change.wording_for(wanted, number_of).run(
         selected[:limit], more=len(selected) > limit, dry_run=dry_run, again_in_s=pause_s, step=step
     )
+    if wanted.timer_key is not None and selected and not changed.keys:
+        reasons = await count_unchanged(session, change.verb, [wanted.timer_key])
+        if DEAD_LETTER_AWAITED.name in reasons:
+            raise Refusal.of(DEAD_LETTER_AWAITED, timer_key=wanted.timer_key)
+    return changed
 
 
 async def redrive(
@@ -218,7 +225,8 @@ async def discard(
     """Discard dead letters permanently, except signals for which an instance waits.
 
     shape:   in the order in which the letters were given up
-    errors:  StoreUnavailable  the outcome is unknown: call again
+    errors:  Refusal           dead_letter_awaited: the filter names one letter, and an instance waits for this signal
+             StoreUnavailable  the outcome is unknown: call again
     """
     change = discarding(session, reason=reason)
     return await change_letters(session, change, wanted, limit=limit, dry_run=dry_run, by=by)

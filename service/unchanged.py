@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 
 from shardclock.api.refusals.deliveries import (
+    DEAD_LETTER_AWAITED,
     DELIVERY_CLAIMED,
     DELIVERY_DEAD,
     DELIVERY_ENDED,
     NOT_REDRIVEN,
     UNKNOWN_DEAD_LETTER,
 )
-from shardclock.api.refusals.processes import INCIDENT_OF_SIGNAL, UNKNOWN_INCIDENT
+from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock.api.refusals.timers import TIMER_ENDED, TIMER_UNPLANNED
 
 # The predicate of a sentence for each reason in `sql/operations/count_unchanged.sql`; its subject is a number of rows.
@@ -18,7 +19,7 @@ PREDICATES: Mapping[str, str] = {
     TIMER_UNPLANNED.name: "had no date yet: a running cluster plans schedules, unless they are paused",
     UNKNOWN_DEAD_LETTER.name: "had been redriven or discarded by another command",
     NOT_REDRIVEN.name: "had a target that was disabled or removed: enable or add it, then redrive them again",
-    INCIDENT_OF_SIGNAL.name: "had a waiting instance: redrive the signal, or cancel the instance",
+    DEAD_LETTER_AWAITED.name: "had a waiting instance: redrive the signal, or cancel the instance",
     UNKNOWN_INCIDENT.name: "had been resolved already, or the instance had ended",
     DELIVERY_CLAIMED.name: "had been claimed by a worker or a program",
     DELIVERY_DEAD.name: "had been given up: redrive or discard the dead letters",

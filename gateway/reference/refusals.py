@@ -51,7 +51,7 @@ OWN: Mapping[str, Collection[RefusalCode]] = {
     **{name: {TOO_LATE, CONFLICT, OVER_QUOTA} for name in ("move_timer", "move_timer_by_name")},
     "retry_delivery": {TOO_LATE},
     "cancel_delivery": {TOO_LATE, CONFLICT},
-    **{name: {CONFLICT} for name in ("redrive_dead_letter", "redrive_dead_letters")},
+    **{name: {CONFLICT} for name in ("redrive_dead_letter", "redrive_dead_letters", "discard_dead_letter")},
     **{name: {CONFLICT} for name in ("change_endpoint", "remove_endpoint", "disable_endpoint")},
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},

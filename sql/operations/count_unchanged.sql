@@ -10,7 +10,7 @@ from (
         when :verb::text = 'processes resolve' then 'unknown_incident'
         when :verb in ('dead-letters redrive', 'dead-letters discard') then coalesce(
             (
-                select case when :verb = 'dead-letters redrive' then 'not_redriven' else 'incident_of_signal' end
+                select case when :verb = 'dead-letters redrive' then 'not_redriven' else 'dead_letter_awaited' end
                 from shardclock.dead_letters d
                 where d.timer_key = k.key
             ),

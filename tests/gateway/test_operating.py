@@ -41,6 +41,17 @@ async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
 
 
+async def test_a_signal_that_an_instance_waits_for_is_not_discarded(dsn: str, api: Api, letters: list[int]) -> None:
+    instance = "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
+    await query(dsn, f"{instance} values (7, 1, 1, 'default', 'order', '')")
+    await query(dsn, "update shardclock.dead_letters set target = 'process:instance', process_instance_key = 7")
+
+    done = await api.post(f"/v1/dead-letters/{letters[0]}/discard")
+
+    done.assert_problem("dead_letter_awaited", 409, f"dead letter {letters[0]} is a signal that an instance waits for")
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
+
+
 async def test_another_tenants_dead_letters_are_not_found(dsn: str, api: Api, letters: list[int]) -> None:
     eve = {"Shardclock_Tenant": "eve"}
     assert (await api.get("/v1/dead-letters", **eve)).json["dead_letters"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shardclock.api.refusals.deliveries import DEAD_LETTER_AWAITED
 from shardclock_server.service.dead_letters import discard
 from shardclock_server.service.operation_verbs import (
     CANCEL,
@@ -20,6 +21,7 @@ from shardclock_server.service.unchanged import PREDICATES, describe_unchanged
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.operations.operations import count_unchanged
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import bury
 from tests.support.factories import add_timers, query
 from tests.support.operations import EACH, an_operator, begun, counts, shown
@@ -55,7 +57,7 @@ async def test_the_reasons_of_all_pages_are_added(dsn: str, operator: Session) -
         (RESUME, {"nothing_to_change": 2, "timer_ended": 1}),
         (RESCHEDULE, {"nothing_to_change": 1, "timer_ended": 1, "timer_unplanned": 1}),
         (REDRIVE, {"unknown_dead_letter": 2, "not_redriven": 1}),
-        (DISCARD, {"unknown_dead_letter": 2, "incident_of_signal": 1}),
+        (DISCARD, {"unknown_dead_letter": 2, "dead_letter_awaited": 1}),
         (RETRY, {"delivery_ended": 2, "delivery_dead": 1}),
         (RESOLVE, {"unknown_incident": 3}),
     ],
@@ -87,7 +89,19 @@ async def test_a_change_in_one_step_stores_the_reasons(dsn: str, operator: Sessi
     )
     assert done.operation_id is not None
     found = await find_operation(operator, EACH, done.operation_id)
-    assert (found.unchanged, found.unchanged_reasons) == (1, {"incident_of_signal": 1})
+    assert (found.unchanged, found.unchanged_reasons) == (1, {"dead_letter_awaited": 1})
+
+
+async def test_a_discard_of_one_signal_that_an_instance_waits_for_is_refused(dsn: str, operator: Session) -> None:
+    await bury(dsn, 1, "process:instance")
+    await query(dsn, INSTANCE)
+    ((signal,),) = await query(dsn, "update shardclock.dead_letters set process_instance_key = 7 returning timer_key")
+
+    with pytest.raises(Refusal) as refused:
+        await discard(operator, DeadLetterFilter(timer_key=signal), dry_run=False)
+
+    assert refused.value.code == DEAD_LETTER_AWAITED
+    assert f"dead-letters redrive {signal}" in str(refused.value)
 
 
 def test_the_most_frequent_reason_comes_first() -> None:

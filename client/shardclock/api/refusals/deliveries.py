@@ -24,6 +24,11 @@ DELIVERY_OF_INSTANCE = CONFLICT.specific(
 UNKNOWN_DEAD_LETTER = NOT_FOUND.specific(
     "unknown_dead_letter", "there is no dead letter {timer_key}: list the dead letters (shardclock dead-letters)"
 )
+DEAD_LETTER_AWAITED = CONFLICT.specific(
+    "dead_letter_awaited",
+    "dead letter {timer_key} is a signal that an instance waits for: redrive it (shardclock dead-letters redrive"
+    " {timer_key}), or cancel the instance (shardclock processes cancel)",
+)
 NOT_REDRIVEN = CONFLICT.specific("not_redriven", "{which} not redriven: {why}")
 DELIVERY_IS_DEAD_LETTER = NOT_FOUND.specific(
     "delivery_is_dead_letter", "the delivery of timer {timer_key} is a dead letter; /v1/dead-letters lists dead letters"
