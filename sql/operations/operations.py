@@ -1,4 +1,4 @@
-"""The stored bulk operations, and the pages of keys of the rows that have not been changed yet."""
+"""The stored bulk operations, and pages with the keys of the rows that are still to change."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -168,7 +168,7 @@ async def begin_operation(
 
 
 async def find_due_operation(session: Session, *, now: datetime | None = None) -> DueOperation | None:
-    """Find the operation of this login that has been due for the longest time; None: there is none.
+    """Find the operation of this login that has been due for the longest time; return None if no operation is due.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/find_due_operation.sql
@@ -209,7 +209,7 @@ async def take_page(session: Session, operation_id: int) -> Sequence[int]:
 
 
 async def count_unchanged(session: Session, verb: str, keys: Sequence[int]) -> Mapping[str, int]:
-    """Count the rows that a verb left unchanged, by reason; call this function in the transaction of the change.
+    """Count the rows that a verb could not change, by reason; call this function in the transaction of the change.
 
     shape:   the keys are codes of refusals, and nothing_to_change
     errors:  StoreUnavailable  no answer before the timeout

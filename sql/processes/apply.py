@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from shardclock_server.sql.session import Session
 
 Row = dict[str, Any]
-DESCENDANTS_MAX = 10_000  # the limit of live called instances below one instance
+DESCENDANTS_MAX = 10_000  # the limit of running called instances below one root instance
 
 
 class AppliedSteps(NamedTuple):

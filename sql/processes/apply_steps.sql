@@ -5,8 +5,8 @@
 --
 -- in:    :holder bigint: the engine
 --        :signals bigint[] and :signal_instances bigint[]: the signals, and their instances
---        :spent bigint[]: signals to ended instances; they are only recorded
---        :descendants_max integer: the limit of called instances below one root, live or about to begin
+--        :spent bigint[]: signals to ended instances; the statement records and deletes these signals
+--        :descendants_max integer: the limit of called instances below one root that are running or about to begin
 --        then JSON arrays of objects, each with its instance_key:
 --        :steps jsonb: {instance_key, was (the version that was read; 0: the instance begins), definition_key,
 --          tenant_id, process_id, parent_key, parent_token, root_key, state, outcome, error_code, result, signals,
@@ -21,7 +21,7 @@
 --        :incidents jsonb: {instance_key, token, node_id, sentence}
 --        :resolved jsonb: {instance_key, token}
 --        :sent jsonb: {instance_key, tenant_id, to_key, token, node_id, signal}
---        :returned jsonb: {instance_key, process_id, message (the key of a kept message that no token received)}
+--        :returned jsonb: {instance_key, process_id, message (the key of a stored message that no token received)}
 --        :thrown jsonb: {instance_key, tenant_id, name, variables}
 -- out:   a row for each written instance: instance_key bigint
 --        then a row for each root below which a call was refused: full_root bigint and refusal text
@@ -107,7 +107,8 @@ taken as (
 ),
 spent as (
     delete from shardclock.deliveries d
-    -- The condition is written so that no index fits it, here and below: docs/decisions/0005-queue-plans.md.
+    -- Here and below, conditions with "is true" keep the planner from using another index:
+    -- docs/decisions/0005-queue-plans.md.
     where d.timer_key = any (
             array(
                 select l.timer_key
@@ -257,7 +258,7 @@ subscriptions_gone as (
     returning s.subscription_key
 ),
 begins_gone as (
-    -- Find the called instances that no engine has begun yet.
+    -- Delete the starts of called instances that no engine has begun yet.
     delete from shardclock.deliveries d
     where d.timer_key = any (
         array(
@@ -277,7 +278,8 @@ begins_gone as (
     returning d.timer_key
 ),
 still_there as materialized (
-    -- Find rows that are locked by a client's open transaction, or by an engine that begins a child.
+    -- Find the rows that were not deleted, because a client's open transaction has locked them, or an engine that
+    -- begins a child.
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c
     cross join lateral (

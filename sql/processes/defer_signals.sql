@@ -4,9 +4,10 @@
 -- incident, the call is repeated.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
---        :raises_incident boolean: an instance with a deferred signal has an incident until the signal is processed
+--        :raises_incident boolean: whether an instance with a deferred signal has an incident until the signal is
+--          processed
 -- out:   timer_key bigint, given_up boolean
---        reported bigint or null: the signal to the caller
+--        reported bigint or null: the key of the signal to the calling instance
 --        no row if the holder has ended
 -- locks: the signals' rows, until the statement ends; skips locked rows
 -- index: deliveries_pkey, one probe for each signal; holders_pkey

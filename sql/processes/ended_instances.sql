@@ -1,4 +1,4 @@
--- Finds which of the given instances have ended.
+-- Finds the ended instances among the given instances.
 --
 -- in:    :instance_keys bigint[]
 -- out:   instance_key bigint

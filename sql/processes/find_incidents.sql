@@ -2,12 +2,12 @@
 --
 -- in:    :tenant_id text or null (all tenants)
 --        :process_id text or null
---        :version integer or null: of the process
+--        :version integer or null: a version of the process
 --        :containing text or null: a part of the sentence; upper and lower case are equal
 --        :only_stopped boolean: leave out dead letters, which are the signals and starts that no engine could process
 --        :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, token bigint, node_id text
---        signal_key bigint: 0: the token has stopped
+--        signal_key bigint: 0 if the token has stopped
 --        sentence text, raised_at timestamptz
 --        for a start, the columns have the values of find_instance
 -- locks: nothing
@@ -35,7 +35,7 @@ from (
     union all
     select s.timer_key, t.tenant_id, s.process_id, s.version, 1, s.node_id, s.timer_key, s.sentence, s.died_at
     from (
-        -- The index has the rows in order for each tenant.
+        -- List the tenants, because the index has the rows of each tenant in order.
         select distinct d.tenant_id
         from shardclock.definitions d
         where (:tenant_id is null or d.tenant_id = :tenant_id) and not :only_stopped

@@ -2,7 +2,7 @@
 --
 -- in:    :tenant_id text or null (all tenants)
 --        :process_id text or null
---        :state text or null: COMPLETED; ENDED: any outcome
+--        :state text or null: COMPLETED, or ENDED for any outcome
 --        :before bigint or null: the last key of the previous page
 --        :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text

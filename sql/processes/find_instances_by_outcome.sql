@@ -16,7 +16,7 @@ select
     (select count(*) from shardclock.incidents n where n.instance_key = i.instance_key) as incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = i.instance_key) as business_key
 from (
-    -- The index has the rows of each tenant in order.
+    -- List the tenants, because the index has the rows of each tenant in order.
     select distinct d.tenant_id
     from shardclock.definitions d
     where :tenant_id::text is null or d.tenant_id = :tenant_id

@@ -13,7 +13,7 @@ select
     null::timestamptz as ended_at, s.parent_key, s.incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = s.instance_key) as business_key
 from (
-    -- The indexes have the rows of each tenant in order.
+    -- List the tenants, because the indexes have the rows of each tenant in order.
     select distinct d.tenant_id
     from shardclock.definitions d
     where :tenant_id::text is null or d.tenant_id = :tenant_id

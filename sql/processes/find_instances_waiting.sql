@@ -6,7 +6,7 @@
 --        as in find_instances:
 --        :tenant_id text or null (all tenants)
 --        :process_id text or null, :business_key text or null
---        :state text or null: RUNNING; INCIDENT: with an incident; another state: no instance
+--        :state text or null: RUNNING, or INCIDENT for instances with an incident; another state matches no instance
 --        :after bigint or null: the `next` of the previous page
 --        :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer
@@ -17,7 +17,7 @@
 --        business_key text or null
 --        since timestamptz: the start of the longest wait
 --        next bigint: the same in each row; null: this is the last page
---        a page without an instance has one row, in which only `next` may be not null
+--        a page without instances has one row, with nulls in all columns except `next`
 -- locks: nothing
 -- index: instances_running, at most :instances_max rows, and the probes of waits_of_definition for each;
 --        definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each row of the page
@@ -48,7 +48,7 @@ found as materialized (
     cross join lateral (
         select count(*) as incidents from shardclock.incidents n where n.instance_key = w.instance_key
     ) n
-    -- Not a join, so that a plan for empty tables reads no other business keys.
+    -- A subquery instead of a join, so that a plan for empty tables does not read other business keys.
     cross join lateral (
         select (select b.business_key from shardclock.business_keys b where b.instance_key = w.instance_key) as business_key
     ) b

@@ -1,6 +1,6 @@
--- Finds instances that wait for a kept message, among one page of the kept messages. Usually an engine gives a kept
--- message to an instance as soon as the instance waits for the message. This statement finds the exceptions: the engine
--- died before it gave the message, or the token that got the message has ended.
+-- Finds instances that wait for a stored message; reads one page of the stored messages. Usually an engine sends a
+-- stored message to an instance as soon as the instance waits for it. This statement finds two exceptions: the engine
+-- died before it sent the message, or the token that got the message has ended.
 --
 -- in:    :after_expires_at timestamptz
 --        :after_key bigint: the cursor of the page

@@ -3,14 +3,14 @@
 --
 -- in:    :task_key bigint
 --        :tenant_id text or null (any tenant)
---        :acts_max integer: only the last :acts_max acts
+--        :acts_max integer: the limit of acts to read, the last ones
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --          candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text
 --        business_key text
---        the values before this line are null if the task's row is gone and no act has the value
+--        the values before this line are null if the task's row was deleted and no act has the value
 --        state text
---        token bigint and instance_state text: the token, and the instance's tokens and variables; nulls if the task's
---          row or the instance's state is gone
+--        token bigint and instance_state text: the task's token, and the instance's tokens and variables; nulls if the
+--          task's row or the instance's state was deleted
 --        acts jsonb: in order
 --        no row: the task is unknown
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Finds open tasks, oldest first, among a limited number of rows; a whole search takes several calls
+-- Finds open tasks, oldest first. One call reads a limited number of rows, so a search may take several calls
 -- (docs/decisions/0063-task-lists-go-in-steps.md).
 --
 -- in:    :tenant_id text or null (all tenants)
@@ -6,7 +6,7 @@
 --        :rows_max integer: the limit of rows to read
 --        :unassigned boolean: only tasks without an assignee
 --        :candidate_user text or null, :process_id text or null
---        :for_user text or null: the person's own tasks, and the tasks without an assignee that the person or one of
+--        :for_user text or null: only this person's tasks, and the tasks without an assignee that the person or one of
 --          the groups may take
 --        :candidate_groups text[]: the groups of the person; without :for_user, only the tasks of these groups; null:
 --          any group

@@ -4,7 +4,7 @@
 --
 -- in:    :kept interval: the retention after an instance's end
 --        :batch integer
---        :parts integer: the limit of deleted steps, and of deleted acts
+--        :parts integer: the limit of steps to delete, and also of acts to delete
 -- out:   forgotten bigint: the number of deleted instances
 --        has_more boolean: more instances or more history may be left
 -- locks: the rows that it deletes; skips locked instances
@@ -40,7 +40,7 @@ act as materialized (
     ) a
     limit :parts
 ),
--- No lock is needed: these rows never change, and each transaction that deletes them has locked the row of their
+-- No lock is needed, because these rows never change, and each transaction that deletes them has first locked their
 -- instance.
 steps_gone as (
     delete from shardclock.instance_steps s where s.ctid = any (array(select step.place from step))

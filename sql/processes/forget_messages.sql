@@ -1,4 +1,4 @@
--- Deletes messages with an expired time to live.
+-- Deletes messages after the end of their time to live.
 --
 -- in:    :batch integer
 -- out:   message_key bigint, of each deleted message

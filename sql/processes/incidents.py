@@ -11,7 +11,7 @@ from shardclock_server.sql.session import Session
 class FoundIncident:
     """One incident.
 
-    `version` is the version of the instance's process. `signal_key` is the key of a dead letter; 0: the token has
+    `version` is the version of the instance's process. `signal_key` is the key of a dead letter, or 0 if the token has
     stopped.
     """
 
@@ -42,7 +42,7 @@ class IncidentFilter:
 async def find_incidents(
     session: Session, wanted: IncidentFilter, *, limit: int, only_stopped: bool = False
 ) -> list[FoundIncident]:
-    """Find incidents, newest first; `only_stopped` leaves out incidents that are dead letters.
+    """Find incidents, newest first; with `only_stopped`, skip incidents that are dead letters.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_incidents.sql

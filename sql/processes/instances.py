@@ -9,7 +9,8 @@ from shardclock.jsonb import stored_json
 from shardclock_server.sql.processes.variables import write_variables
 from shardclock_server.sql.session import Session
 
-# The states by which clients search instances. ENDED: ended with any outcome; INCIDENT: with an incident.
+# The states by which clients search for instances. ENDED means any outcome; INCIDENT means that the instance has an
+# incident.
 StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 
@@ -99,7 +100,7 @@ async def find_instances(
     before: int | None = None,
     page_size: int = 100,
 ) -> list[FoundInstance]:
-    """Find instances, newest first; an instance that no engine has begun is found only by business key or state.
+    """Find instances, newest first; only a search by business key or state finds an instance that no engine has begun.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
@@ -147,7 +148,7 @@ async def find_instance(session: Session, instance_key: int, *, tenant_id: str |
 
 
 async def ended_instances(session: Session, instance_keys: Sequence[int]) -> list[int]:
-    """Find which of the given instances have ended.
+    """Find the ended instances among the given instances.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/ended_instances.sql

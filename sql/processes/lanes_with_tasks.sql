@@ -1,7 +1,7 @@
 -- Finds the lanes (pairs of task type and tenant) with a service task that a program can claim.
 --
 -- in:    :tenants text[] and :task_types text[]: the lanes, one element of each array for each lane
--- out:   tenant_id text, task_type text: of the lanes with a task
+-- out:   tenant_id text, task_type text: the lanes with a task
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane
 select w.tenant_id, w.task_type

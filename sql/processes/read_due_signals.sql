@@ -1,13 +1,14 @@
 -- Reads the due signals of the holder's instances, with the instances' states.
 --
--- The statement claims no rows, because changes of an instance are fenced by the instance's version.
+-- The statement claims no rows: a later write of an instance fails if the instance's version has changed since this
+-- read.
 --
--- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal share of the batch: the limit
--- of signals that the statement returns for the lane. The statement reads at most ten times as many signals as this
--- limit. In a lane, cancellations come first and wait for no other signal. The statement reads the oldest and the
--- newest cancellations, so that many early cancellations don't hide a later cancellation. Signals that are not
--- cancellations wait until their instance has begun. These signals also wait for an earlier signal of the instance that
--- was deferred because no engine could process it.
+-- Each tenant has a lane (a queue); the lanes of tenants with the least usage come first. Each lane has an equal share
+-- of the batch, which limits the signals that the statement returns for the lane. For each lane, the statement reads at
+-- most ten times as many signals. In a lane, cancellations come first and wait for no other signal. The statement reads
+-- the oldest and the newest cancellations, so that many early cancellations don't hide a later cancellation. Signals
+-- that are not cancellations wait until their instance has begun. These signals also wait for an earlier signal of the
+-- instance that was deferred because no engine could process it.
 --
 -- in:    :holder bigint: the engine
 --        :batch integer: the limit of signals
@@ -17,9 +18,9 @@
 --        :without bigint[]: instances that are left out, except for their cancellations
 --        :tenants text[] and :ahead_s double precision[]: for each tenant, the seconds of engine time by which it has
 --          used more than other tenants
---        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning
---        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with a cursor, which are
---          read from the cursor on
+--        :after_tenant text: search for lanes after this tenant; '': search from the beginning
+--        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with a cursor; each is
+--          read after its cursor
 -- out:   a row for each signal, in the order of processing; a cancellation may have two rows:
 --        timer_key bigint: the signal's key
 --        instance_key bigint
@@ -29,7 +30,7 @@
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
 --          parent_key bigint, parent_token bigint, root_key bigint
 --        state text: only in the first row of its instance
---        has_ended boolean: the instance has ended, or, if the instance must begin, its root; null: there is none
+--        has_ended boolean: the instance has ended; if the instance must begin: its root instance has ended
 --        server_time timestamptz
 --        if the instance of a cancellation has not begun, version is null, and its start supplies the other values
 --        then rows with a null timer_key: a row for each lane with more signals and no result, and for each lane that
@@ -151,9 +152,9 @@ due as (
                     )
                     or (
                         -- A signal waits for the start of its instance. The start may be due later than the signal,
-                        -- after a redrive with a rate. A signal to another token than the process itself (token 1)
-                        -- needs no check, because its instance has begun. Read the start by a subquery: with a join, a
-                        -- plan that was made for an empty table would read all deliveries for each signal.
+                        -- after a redrive with a rate. A signal to a token other than the process itself (token 1)
+                        -- needs no check, because its instance has begun. A subquery reads the start, because with a
+                        -- join a plan that was made for an empty table would read all deliveries for each signal.
                         (
                             d.element_instance_key > 1
                             or coalesce(
@@ -273,8 +274,8 @@ known as (
         where i.instance_key = d.instance_key and i.tenant_id = d.tenant_id
         limit 1
     ) i on true
-    -- Find the start of an instance that is cancelled before it has begun. Read the start by its key, so that a plan
-    -- never reads all starts of the tenant.
+    -- Find the start of an instance that is cancelled before it has begun. The search is by key, so that no plan reads
+    -- all starts of the tenant.
     left join lateral (
         select
             f.definition_key, f.process_id,
@@ -310,8 +311,8 @@ known as (
 measured as (
     select
         k.*,
-        -- Use the length of the signal as text, because a number of a few stored bytes may have thousands of digits as
-        -- text. Postgres knows the length of a state without reading the state.
+        -- Use the length of the signal's text, because a number of a few stored bytes may have thousands of digits.
+        -- Postgres knows the length of a state without reading it.
         sum(coalesce(octet_length(k.signal), 0) + coalesce(octet_length(k.state), 0)) over (
             order by k.turn, k.rank, k.next_attempt_at, k.timer_key
             rows between unbounded preceding and 1 preceding

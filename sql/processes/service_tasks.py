@@ -1,4 +1,4 @@
-"""Service tasks for user programs that poll for tasks (instead of a handler in an app)."""
+"""Service tasks for programs of users. A program polls for tasks, instead of a handler in an app."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TakenTask:
-    """One service task that the caller has claimed until the lease ends; completing it takes the task's key and claim.
+    """One service task that the caller has claimed until the lease ends. The caller needs `task_key` and `claim` to
+    complete it.
 
     shape:   `variables` includes the headers; a variable takes precedence over a header of the same name.
              `attempts_left` includes this attempt
@@ -124,7 +125,7 @@ async def fail_service_task(
 ) -> str:
     """Report the failure of a service task; return RETRIED, or DEAD if the task's instance now has an incident.
 
-    Without `retries`, another attempt follows until the model's limit of attempts, by default three, is reached.
+    Without `retries`, the model limits the number of attempts; the default is three.
 
     shape:   any other result is a state as for `complete_service_task`
     errors:  StoreUnavailable  the outcome is unknown: call again

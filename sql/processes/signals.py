@@ -18,8 +18,8 @@ TAKEN_BYTES_MAX = 32 * 2**20
 class DueSignal(NamedTuple):
     """One due signal, with the state of its instance.
 
-    `signal` is JSON; None: a timer has fired. If `is_first`, the signal's key is also the key of the new instance. If
-    an instance is cancelled before it has begun, its start supplies the definition and the parent.
+    `signal` is JSON, or None if a timer has fired. If `is_first`, the signal's key is also the key of the new instance.
+    If an instance is cancelled before it has begun, its start supplies the definition and the parent.
 
     shape:   `version` is None if the instance is unknown; only an instance's first signal has `state`
     """
@@ -56,7 +56,7 @@ WHOLE = Stripe()
 
 
 class LaneCursor(NamedTuple):
-    """A position in one tenant's due signals; the next read of this tenant's signals begins after the position.
+    """A position among one tenant's due signals; the next read of these signals begins after the position.
 
     The signals up to the position wait for other signals, or their instances are left out.
     """
@@ -69,8 +69,8 @@ class LaneCursor(NamedTuple):
 class LaneOrder:
     """The order in which an engine reads the tenants' lanes.
 
-    shape:   ahead_s       the tenants that have used more time than other tenants
-             after_tenant  the search of lanes begins after this tenant
+    shape:   ahead_s       for each tenant, the time by which it has used more than other tenants
+             after_tenant  the search for lanes begins after this tenant
              behind        the cursors of lanes; a lane with a cursor is read after its cursor
     units:   `ahead_s` in seconds of engine time
     """
@@ -106,7 +106,7 @@ async def read_due_signals(
     without: Iterable[int] = (),
     lanes: LaneOrder = ALL_LANES,
 ) -> Poll:
-    """Read the due signals of the holder's instances, a share of the batch for each tenant; claim no rows.
+    """Read the due signals of the holder's instances; each tenant has a share of the batch. The call claims no rows.
 
     For the instances in `without`, only cancellations are read.
 
@@ -145,7 +145,7 @@ async def read_due_signals(
 async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
     """Send a thrown signal to the next batch of its subscriptions; return the number of these subscriptions.
 
-    shape:   0: all subscriptions have the signal, or another session has locked the signal
+    shape:   0 if all subscriptions have the signal, or if another session has locked the signal
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the stored signal is malformed
     source:  sql/processes/spread_signal.sql
@@ -170,13 +170,13 @@ async def defer_signals(
     tries_max: int,
     raises_incident: bool = False,
 ) -> dict[int, bool]:
-    """Defer signals that could not be processed; return for each signal whether it was given up after its last attempt.
+    """Defer signals that could not be processed; return whether each signal was given up after its last attempt.
 
     With `raises_incident`, each signal's instance has an incident until the signal is processed.
 
     shape:   by the signal's key; without signals that are locked or deleted
 
-    errors:  StoreUnavailable  the outcome is unknown: in both cases the signals are due again soon
+    errors:  StoreUnavailable  the outcome is unknown; the signals are due again soon, deferred or not
     source:  sql/processes/defer_signals.sql
     """
     rows = await session.rows(
@@ -192,7 +192,7 @@ async def defer_signals(
 
 
 async def cancel_start(session: Session, instance_key: int, *, signal_key: int) -> bool:
-    """Cancel an instance with a given-up start, for the sender of the signal; return whether it was cancelled.
+    """Cancel an instance, for the sender of the signal, if its start was given up; return whether it was cancelled.
 
     errors:  StoreLocked       another transaction has locked that start: call again later
              StoreUnavailable  the outcome is unknown: call again
@@ -205,9 +205,9 @@ async def cancel_start(session: Session, instance_key: int, *, signal_key: int) 
 
 
 async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> int:
-    """Correlate waiting tokens with kept messages; return the number of correlated messages.
+    """Correlate waiting tokens with stored messages; return the number of correlated messages.
 
-    shape:   uses several transactions, each for at most a thousand messages
+    shape:   the call may use several transactions, each for at most a thousand messages
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/correlate_waiting.sql
     """
@@ -218,7 +218,7 @@ async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> i
 
 
 class KeptCursor(NamedTuple):
-    """The cursor of a page in the list of kept messages."""
+    """The cursor of a page in the list of stored messages."""
 
     expires_at: datetime
     message_key: int
@@ -228,7 +228,7 @@ KEPT_BEGIN = KeptCursor(datetime.min.replace(tzinfo=UTC), 0)
 
 
 async def correlate_kept(session: Session, after: KeptCursor, *, batch: int) -> KeptCursor:
-    """Correlate the kept messages of one page with waiting tokens; return the cursor of the next page.
+    """Correlate the stored messages of one page with waiting tokens; return the cursor of the next page.
 
     shape:   KEPT_BEGIN after the last page
     errors:  StoreUnavailable  the outcome is unknown: call again
@@ -245,7 +245,7 @@ async def correlate_kept(session: Session, after: KeptCursor, *, batch: int) -> 
 
 
 async def forget_messages(session: Session, *, batch: int) -> int:
-    """Delete messages with an expired time to live; return their number.
+    """Delete messages after the end of their time to live; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/forget_messages.sql

@@ -1,10 +1,11 @@
 -- Sends a thrown signal to the next batch of its subscriptions; later calls send it to the remaining subscriptions. The
--- sent signals have the time of the throw as their due date, so that an instance processes them before later signals.
+-- sent signals are due since the time of the throw, so that an instance processes them before later signals.
 --
 -- in:    :holder bigint
---        :timer_key bigint: of the delivery with the signal
+--        :timer_key bigint: the delivery with the thrown signal
 --        :receivers_max integer
---        :bytes_max bigint: the limit of variables' bytes, except for the first receiver
+--        :bytes_max bigint: the limit of the variables' bytes for all receivers together; the first receiver may exceed
+--          it
 -- out:   sent bigint: the number of receivers; 0: no receiver is left, or the delivery is locked or deleted
 -- locks: the delivery, until the statement ends; skips a locked delivery
 -- index: deliveries_pkey and holders_pkey, one probe; subscriptions_in_order, up to :receivers_max
@@ -59,7 +60,7 @@ sent as (
 ),
 rest as (
     update shardclock.deliveries d
-    -- Make the remaining signal due after this batch, so that the instances of this batch continue first.
+    -- Make the thrown signal due after this batch, so that the instances of this batch continue first.
     set payload = d.payload || jsonb_build_object('after', (select max(r.subscription_key) from reached r)),
         next_attempt_at = clock_timestamp()
     where d.timer_key = any (

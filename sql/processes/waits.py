@@ -12,10 +12,10 @@ INSTANCES_READ_MAX = 2_000  # a statement takes 40 ms for this many instances wi
 
 @dataclass(frozen=True, slots=True)
 class WaitingPlace:
-    """The instances that wait at one element for one thing, and the longest of these waits.
+    """The number of instances that have the same wait at one element, and the longest of these waits.
 
     shape:   kind, name                         as in waits_of_definition.sql
-             since, instance_key, business_key  those of the longest wait
+             since, instance_key, business_key  the begin of the longest wait, and its instance
              instances_read                     the number of instances that the statement has read
     """
 

@@ -2,13 +2,13 @@
 --
 -- in:    :definition_key bigint
 --        :instances_max integer: the limit of instances to read; the oldest are read
--- out:   node_id text or null: of a call that began more than 100 steps ago
+-- out:   node_id text or null: null for a call that began more than 100 steps ago
 --        kind text: timer, service task, task, message, signal, call or incident
 --        name text or null: the task's type or name, the message's or signal's name, or the called process
 --        instances bigint: instances with this wait
 --        since timestamptz
---        instance_key bigint and business_key text or null: of the longest wait
---        instances_read bigint: the same in each row
+--        instance_key bigint and business_key text or null: the instance with the longest wait
+--        instances_read bigint: the number of instances that were read; the same in each row
 --        the longest waits come first, at most 200 rows. An instance with several waits is counted at each of them
 -- locks: nothing
 -- index: instances_running, at most :instances_max rows; for each instance timers_by_token,

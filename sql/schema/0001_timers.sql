@@ -45,8 +45,8 @@ create table shardclock.timers (
     -- For a schedule that is run now: the due date of the occurrence after the run. For other timers null; a null takes
     -- no space.
     kept_due_date timestamptz,
-    -- The first firing of the schedule writes the period. Null if a claim can't compute the next due date; a null takes
-    -- no space.
+    -- The schedule's fixed period, which its first firing writes. Null if a claim can't compute the next due date; a
+    -- null takes no space.
     period_us bigint,
 
     constraint timers_pkey primary key (timer_key),
@@ -86,8 +86,8 @@ where process_instance_key is not null;
 create unique index timers_by_name_prefix on shardclock.timers (tenant_id, name text_pattern_ops)
 where name is not null;
 
--- The index leaves out timers with the target log, so that they don't pay for the index. A claim changes no column of
--- the index, so the claim's update is heap-only.
+-- The index leaves out timers with the target log, so that their inserts don't write to the index. A claim changes no
+-- column of the index, so the claim's update is heap-only.
 create index timers_by_target on shardclock.timers (target, due_date, timer_key) where target <> 'log';
 
 -- An instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index.

@@ -50,11 +50,11 @@ comment on column shardclock.command_log.position is
 comment on column shardclock.command_log.recorded_at is 'The time of the change, by Postgres''s clock.';
 comment on column shardclock.command_log.due_date is 'The timer''s due date before the change.';
 comment on column shardclock.command_log.intent is
-    'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; the end of a delivery: DELIVERED, DISCARDED or DEAD; REDRIVEN: a dead letter is delivered again; the state of a job: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
+    'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; the end of a delivery: DELIVERED, DISCARDED or DEAD; REDRIVEN: a dead letter is delivered again; STALE: a signal reached an instance that had ended; the state of a job: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
 comment on column shardclock.command_log.holder is
     'The holder that fired the timer; null if a client wrote the record.';
 comment on column shardclock.command_log.detail is
-    'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. PAUSED, RESUMED: until (the end of the pause; only the end of a pause by a shard has it in RESUMED), missed. RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
+    'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. PAUSED, RESUMED: until (the end of the pause; in RESUMED only if a shard ended the pause), missed. RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
 
 -- A trigger takes the mark for all statements, because a single statement without a mark would make readers miss
 -- records.
@@ -164,8 +164,8 @@ select l.timer_key from shardclock.command_log l;
 comment on view shardclock.logged_keys is
     'The keys in the log, of all tenants, once for each record; the view shows whether a key was drawn twice.';
 
--- The view reads with its owner's rights. So a read of the two ends of the index finds the first and the last position.
--- With a tenant's rights, the search could read the whole index. The view contains only numbers. A search for a
+-- The view reads with its owner's rights, so that Postgres finds the first and the last position at the two ends of the
+-- index. With a tenant's rights, the search could read the whole index. The view contains only numbers. A search for a
 -- tenant's ended timers reads the log section by section, between the two positions of this view.
 create view shardclock.log_ends as
 select min(l.position) as first, max(l.position) as last from shardclock.command_log l;

@@ -142,7 +142,7 @@ insert into shardclock.leadership default values;
 comment on table shardclock.leadership is
     'One row: the leading coordinator, its term, and the end of its lease, which it renews.';
 comment on column shardclock.leadership.node_id is
-    'The node of the leader. While the lead is being handed over, only a coordinator of this node can take the lead.';
+    'The node of the leader. During a handover, only a coordinator of this node can become the leader.';
 
 -- No timer fires in a copy of a database until an operator releases the copy.
 create table shardclock.identity (
@@ -169,7 +169,7 @@ comment on table shardclock.identity is
 comment on column shardclock.identity.name is
     'The installation in the configuration of its clusters (SHARDCLOCK_IDENTITY); null: no name.';
 comment on column shardclock.identity.origin is
-    'shardclock.origin() when a cluster first ran on this database, or at the release; null: no cluster has run.';
+    'shardclock.origin() when a cluster first ran on this database, or when an operator released the database; null: no cluster has run.';
 comment on column shardclock.identity.held_why is
     'The reason of an operator''s hold; null: no hold is in force.';
 comment on column shardclock.identity.holds is

@@ -50,7 +50,7 @@ create table shardclock.deliveries (
     payload jsonb,
     failures jsonb,
     attempts_max integer,
-    -- For programs that claim service tasks. Workers don't use the columns worker and headers.
+    -- Programs that claim service tasks use the columns worker and headers. Workers don't use them.
     worker text,
     headers jsonb,
 
@@ -70,7 +70,8 @@ with (
 -- One scan of this index finds the due deliveries of all jobs. The index leaves out other deliveries.
 create index deliveries_of_jobs on shardclock.deliveries (next_attempt_at, timer_key) where target like 'job:%';
 
--- The next two indexes have only the signals of instances, and only the deliveries of service tasks.
+-- Of the next two indexes, the first has only the signals of instances, the second only the deliveries of service
+-- tasks.
 create index deliveries_of_processes on shardclock.deliveries (next_attempt_at, timer_key)
 where target = 'process:instance';
 
@@ -78,8 +79,8 @@ create index deliveries_of_service_tasks on shardclock.deliveries (process_insta
 where timer_type = 'SERVICE_TASK';
 
 -- This index finds the few deferred signals by instance: for each signal, sql/processes/read_due_signals.sql searches
--- an earlier deferred signal of the instance. deliveries_failing does not fit this search: a plan that was made before
--- any failure would read all deferred signals.
+-- for an earlier deferred signal of the instance. deliveries_failing does not fit this search: a plan that was made
+-- before any failure would read all deferred signals.
 create index deliveries_deferred on shardclock.deliveries ((coalesce(process_instance_key, timer_key)))
 where (target = 'process:instance' and failed_attempts > 0) is true;
 
@@ -120,7 +121,7 @@ create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload 
 -- With this index, a worker finds the endpoints with due deliveries, without probing each existing endpoint.
 create index deliveries_of_endpoints on shardclock.deliveries (next_attempt_at, timer_key) where target like 'webhook:%';
 
--- Queued starts of a job begin in the order of their requests, across the slots of all workers. A worker finds the
+-- Queued starts of a job begin in the order of their due dates, across the slots of all workers. A worker finds the
 -- first start by this index: docs/decisions/0075-queues-keep-their-order.md.
 create index deliveries_of_jobs_by_due_date on shardclock.deliveries (target, due_date, timer_key)
 where target like 'job:%';
@@ -140,7 +141,7 @@ comment on column shardclock.deliveries.given_back is
 comment on column shardclock.deliveries.slot is
     'timer_key % 840; worker i of N keeps the slots with slot % N = i.';
 comment on column shardclock.deliveries.failures is
-    'The last failed attempts, an array of {at, attempt, reason, worker}, oldest first; null: no attempt has failed.';
+    'The first three and the last seven failed attempts, an array of {at, attempt, reason, worker}, oldest first; null: no attempt has failed.';
 comment on column shardclock.deliveries.attempts_max is
     'The limit of attempts in the model of a service task; null: the policy of its handler or endpoint has the limit.';
 comment on column shardclock.deliveries.worker is
@@ -287,8 +288,8 @@ comment on column shardclock.endpoints.policy is
 comment on column shardclock.endpoints.disabled_at is
     'The time at which the endpoint was disabled (after a 410 response or by an operator): workers send no requests; null: the endpoint is enabled.';
 
--- These triggers write events for operators: 0010_notify.sql. A given-up delivery of an event does not write another
--- event. A given-up signal to an instance also leaves an incident.
+-- These triggers write events for operators: 0010_notify.sql. A dead letter of an event does not write another event. A
+-- dead letter of a signal to an instance writes no event here, because it also has an incident, which writes the event.
 create trigger note_dead_letter after insert on shardclock.dead_letters for each row
 when (
     new.target not like 'webhook:notify/%'

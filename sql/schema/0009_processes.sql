@@ -87,9 +87,9 @@ create index instances_by_end on shardclock.instances (ended_at) where ended_at 
 create index instances_by_outcome on shardclock.instances (tenant_id, outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
--- For counts and ordered lists of a version's running instances, without reading ended instances. The unusual form of
--- the condition lets only these statements use the index: a search for called instances, planned on an empty table,
--- might otherwise use it.
+-- This index is for counts and ordered lists of a version's running instances; they read no ended instances. The
+-- unusual form of the condition lets only these statements use the index: a search for called instances, planned on an
+-- empty table, might otherwise use it.
 create index instances_running on shardclock.instances (definition_key, (instance_key + 0))
 where (ended_at is null) is true;
 
@@ -231,8 +231,8 @@ create table shardclock.messages (
     correlation text not null,
     correlated text[] not null default '{}',
     variables jsonb not null,
-    -- Whether this kept message is correlated before newer messages. The message came back from a token that had ended,
-    -- or is older than the message that began the instance.
+    -- Whether this stored message is correlated before newer messages, because it came back from a token that had
+    -- ended, or because a newer message began an instance.
     passed_over boolean not null default false,
 
     constraint messages_pkey primary key (message_key)

@@ -1,6 +1,6 @@
 -- Counts a tenant's pending and paused timers, and the bytes of their payloads, up to a number of timers.
 --
--- in:    :tenant_id text (not default, which is in no index), :most bigint
+-- in:    :tenant_id text (not `default`, because the index leaves out this tenant), :most bigint
 -- out:   timers bigint, payload_bytes bigint (of the counted timers, written as JSON)
 -- locks: nothing
 -- index: timers_by_tenant, at most :most rows

@@ -1,13 +1,14 @@
 -- Estimates a tenant's pending and paused timers, and the bytes of their payloads, from a sample of slots.
 --
--- All keys come from the same sequence, so each slot has about the same number of each tenant's timers. The order of
--- the slots separates consecutive keys, because timers that a client schedules together have consecutive keys.
+-- All keys come from the same sequence, so each slot has about the same number of each tenant's timers. Timers that a
+-- client schedules together have consecutive keys, and so are in consecutive slots. For this reason the slots are read
+-- in another order.
 --
 -- in:    :tenant_id text
 --        :most bigint: the limit of timers to read, for all tenants together
 -- out:   timers bigint
 --        payload_bytes bigint: written as JSON
---        estimated boolean: false: the table has fewer than :most timers, and all timers were counted
+--        estimated boolean: false if the table has fewer than :most timers, so that all timers were counted
 -- locks: nothing
 -- index: timers_by_slot, at most :most rows
 with read as materialized (
@@ -17,7 +18,7 @@ with read as materialized (
         select t.tenant_id, t.payload
         from shardclock.timers t
         where t.slot = (s.place * 89) % 840
-        offset 0 -- reads slot by slot; else a join might read the whole table
+        offset 0 -- reads slot by slot; without it, a join might read the whole table
     ) t
     limit :most
 ),

@@ -1,7 +1,7 @@
 -- Sets limits for a tenant.
 --
 -- in:    :tenant_id text
---        :given text[]: the limits to set, by their columns' names; other limits stay
+--        :given text[]: the limits to set, by their columns' names; other limits don't change
 --        :timers_max bigint or null (no limit)
 --        :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max bigint or null, :rate_per_s
 --          double precision or null

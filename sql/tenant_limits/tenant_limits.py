@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from shardclock_server.sql.session import Record, Session
 
-# The tenant that the indexes on tenants leave out: docs/decisions/0046-quotas.md.
+# The indexes by tenant leave out this tenant: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"
 USED_MAX = 1_000_000  # Each resource of processes is counted up to this number.
 EXACT_MAX = 100_000  # Timers are counted exactly up to this number; a larger number is estimated.
