@@ -1,4 +1,4 @@
-"""Repeat calls that are safe to repeat while Postgres does not answer."""
+"""While Postgres does not answer, repeat calls that are safe to repeat."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,9 @@
 -- Finds a tenant's timers that a shard paused because it could not fire them, the last paused first.
 --
--- in:    :tenant_id text, :with_jobs boolean: also timers of jobs and processes, :looked bigint: the limit of timers to
---        read, beginning with the last changed timer, :limit bigint
+-- in:    :tenant_id text
+--        :with_jobs boolean: also timers of jobs and processes
+--        :looked bigint: the limit of timers to read, the last changed first
+--        :limit bigint
 -- out:   timer_key bigint, name text or null, target text, schedule text or null, paused_at timestamptz, reason text
 -- locks: nothing
 -- index: timers_by_change, backwards, at most :looked rows; command_log_by_timer_key, one probe for each paused timer

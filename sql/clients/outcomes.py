@@ -11,8 +11,8 @@ from shardclock.api.codes import REFUSED, UNAVAILABLE, RefusalCode
 class Scheduled:
     """One timer that is stored.
 
-    outcome: `created`; `replaced`: the new timer replaced a timer with the same name; `unchanged`: a timer with the
-    same name exists, and did not change
+    `outcome` is `created`, `replaced` (the new timer replaced a timer with the same name) or `unchanged` (a timer with
+    the same name exists, and did not change).
 
     `replayed`: an earlier request with the same idempotency key has this outcome, so this call wrote nothing.
     """

@@ -89,7 +89,8 @@ async def rotate_key(
     lifetime: Duration | None = None,
     now: datetime | None = None,
 ) -> Rotated | None:
-    """Create a second key with the name of a live key; the first key then expires after the overlap, or earlier.
+    """Create a second key with the name of a live key; the first key then expires after `overlap`, unless it expires
+    earlier.
 
     shape:   None if the first key is not live, or is not the only live key of its name
     errors:  StoreUnavailable  the outcome is unknown: read whether there is a second key

@@ -91,9 +91,9 @@ create index deliveries_of_children on shardclock.deliveries (name) where name l
 -- Target and tenant come first, so that a scan for one target never reads the deliveries of a target that doesn't
 -- answer. The key comes last, so that a claim can begin after the row at which the last claim ended.
 --
--- The key is an expression, so that even an old plan searches a row by its key in deliveries_pkey. If a table is empty
--- after a vacuum, the planner believes that the scan of a whole index is as cheap as a probe by the key. So in the
--- tables that are queues, no other index has the key as a column: docs/decisions/0005-queue-plans.md.
+-- The key is an expression, so that even an old plan searches for a row by its key in deliveries_pkey. If a table is
+-- empty after a vacuum, the planner believes that the scan of a whole index is as cheap as a probe by the key. So in
+-- the tables that are queues, no other index has the key as a column: docs/decisions/0005-queue-plans.md.
 create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0));
 
 -- The index has only deliveries with a failed attempt. A claim changes no column of the index.

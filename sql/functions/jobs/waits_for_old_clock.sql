@@ -1,4 +1,4 @@
--- Returns whether a job's next or due start was written while the clock was ahead.
+-- Returns whether the timer or the delivery of a job's start was written while the clock was ahead.
 --
 -- Each of the two checks is a single probe of an index.
 --

@@ -1,7 +1,7 @@
 -- Turns the log's default partition into a regular partition, and creates a new default partition.
 --
--- The default partition has the records of days without a partition of their own. The function does nothing until these
--- days are over. It moves no records.
+-- The default partition has the records of days without a partition of their own. The function does nothing until the
+-- last of these days is over. It moves no records.
 --
 -- in:    nothing
 -- out:   integer: the number of partitions that it made, 0 or 1

@@ -1,4 +1,4 @@
--- Writes the log record of a replaced timer, and copies its pause and its run on request to the new timer.
+-- Writes the log record of a replaced timer; the new timer gets the pause, and a requested run, of the replaced timer.
 --
 -- A new rule must not undo an operator's request. If the replaced timer was paused, the new timer is paused, too. If an
 -- operator has requested an additional run that has not fired yet, the new timer gets this run at the same date.

@@ -14,7 +14,7 @@ begin atomic
         select t.timer_key, coalesce(t.paused_due_date, t.due_date) as due_date
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
-            -- A schedule without a computed due date has no date to shift; its run on request can move to a date.
+            -- A schedule without a computed due date can't be shifted, but a requested run of it can move to a date.
             and (t.anchor_occurrence is not null or (t.kept_due_date is not null and new_due is not null))
             and (
                 operation is null

@@ -22,8 +22,8 @@ begin atomic
                 -- clock_timestamp() instead of now(): another transaction may have made the timer due after this
                 -- transaction began.
                 t.due_date > clock_timestamp()
-                -- A schedule without a computed due date has a placeholder in the past, which only makes a shard
-                -- compute the due date; the schedule would not fire.
+                -- A schedule without a computed due date has a placeholder in the past. The placeholder makes a shard
+                -- compute the due date, but not fire the schedule.
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null
