@@ -201,7 +201,7 @@ def test_a_run_without_deliveries_is_unknown() -> None:
 
 
 def test_workers_keep_no_slots_of_timers() -> None:
-    # Only shards count: otherwise a takeover among workers would be an excuse for late timers.
+    # Only changes of shards' slots count, because a takeover among workers is no excuse for late timers.
     run = index_run(good().end())
 
     assert run.workers.keys() == {V, W}

@@ -1,4 +1,4 @@
-"""Prove that a trap stops a statement before, during or after its execution; a lost answer undoes no change."""
+"""Prove that a trap stops a statement before, during or after its execution, and that a lost answer undoes nothing."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ host._give_up("raylet died", Path(sys.argv[1]), say)
 
 
 def test_a_host_that_has_lost_ray_reports_this_before_it_removes_its_files(tmp_path: Path) -> None:
-    """This line lets standby local keepers take the lead, so a busy disk must not delay it."""
+    """The report lets the local keepers take over, so a slow removal of files must not delay the report."""
     done = subprocess.run(
         [sys.executable, "-c", LOSES_RAY, str(tmp_path)], capture_output=True, text=True, timeout=BOUND_S, check=False
     )

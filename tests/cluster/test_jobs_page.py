@@ -14,7 +14,7 @@ from shardclock_server.sql.jobs.jobs import Job
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess
-from tests.support.doc_blocks import Block, blocks
+from tests.support.doc_blocks import CodeBlock, blocks
 from tests.support.factories import sql
 from tests.support.job_runs import is_whole, job_of, runs_of
 from tests.support.program import run, until
@@ -55,7 +55,7 @@ def is_idle(up: ClusterProcess) -> bool:
     return bool(sql(up.dsn, text)[0][0])
 
 
-def type_(up: ClusterProcess, block: Block) -> None:
+def type_(up: ClusterProcess, block: CodeBlock) -> None:
     """Run a block's commands, or send its SQL to `shardclock psql`."""
     if block.kind == "sql":
         typed = run("psql", "-c", block.text, environment=up.environment)

@@ -1,7 +1,7 @@
 """During fifty switches of the lead under load, each timer fires exactly once, and not early.
 
-Local processes play the cluster of Ray, because a Ray takes many seconds to start again; `test_stand_by.py` has a real
-Ray.
+A cluster of local processes replaces the cluster of Ray, because Ray takes many seconds to start again.
+`test_stand_by.py` uses a real Ray.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ def is_loopback(address: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-# Each process of the cluster reads this variable at its start. So `up` and its host wait 8 s for Ray, not 45 s.
+# Each process of the cluster runs this code at its start, from a `sitecustomize.py`. So `up` and its host wait 8 s for
+# Ray instead of 45 s.
 IMPATIENCE = "from shardclock_server.cluster import ray_cluster; ray_cluster.WAIT_S = 8.0"
 
 

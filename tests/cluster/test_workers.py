@@ -31,7 +31,7 @@ ENDS = """
 """
 
 
-class End(NamedTuple):
+class DeliveryEnd(NamedTuple):
     """The outcome of a delivery."""
 
     payload: object
@@ -89,7 +89,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
         cluster.end()
 
 
-def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[End]:
+def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[DeliveryEnd]:
     """Schedule timers of a target, due immediately, and wait until their deliveries have ended."""
     (up.place / "lines").write_text(
         "".join(json.dumps({"delay": "PT0S", "target": target, "payload": it}) + "\n" for it in payloads)
@@ -98,7 +98,7 @@ def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[En
     done = run("schedule", "--file", str(up.place / "lines"), environment=up.environment)
     assert done.code == 0, done.err
     until(lambda: len(ask(up, ENDS, last)) == len(payloads), f"{len(payloads)} deliveries of {target} to end")
-    return [End(*map(json.loads, row)) for row in ask(up, ENDS, last)]
+    return [DeliveryEnd(*map(json.loads, row)) for row in ask(up, ENDS, last)]
 
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 from tests.support.factories import query
 from tests.support.fake_fleet import FakeFleet, reconciler_of
 from tests.support.roles import as_role
-from tests.support.two_clusters import LOCAL, NODE, RAY, WANT_ONE, Two
+from tests.support.two_clusters import LOCAL, NODE, RAY, WANT_ONE, TwoClusters
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-async def two(session: Session, dsn: str) -> AsyncIterator[Two]:
+async def two(session: Session, dsn: str) -> AsyncIterator[TwoClusters]:
     """Yield the local cluster and Ray's cluster, before their first turn; the host of Ray is ready."""
     await query(dsn, WANT_ONE)
     fleets = FakeFleet("local"), FakeFleet("ray")
     local = reconciler_of(dsn, fleets[0], 1, LOCAL, beside=RAY)
     local.lead_until_ready(NODE)
-    yield Two(session, dsn, local, reconciler_of(dsn, fleets[1], 2, RAY, node_id=NODE), *fleets)
+    yield TwoClusters(session, dsn, local, reconciler_of(dsn, fleets[1], 2, RAY, node_id=NODE), *fleets)
     for fleet in fleets:
         for reconciler in fleet.reconcilers:
             await reconciler._close()

@@ -1,4 +1,4 @@
-"""If another node exists, the coordinator avoids a node on which actors fail, for longer after each failure."""
+"""If there are other nodes, the coordinator avoids a node on which actors fail, and longer after each failure."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_when_all_shards_are_suspect_a_stalled_start_is_retried_on_a_better_node
 
 
 @dataclass
-class World:
+class SimulatedNodes:
     """A simulated cluster with nodes that are sometimes cut off, and the observations of its coordinator."""
 
     wanted: int
@@ -260,8 +260,8 @@ class World:
         return self.now_s - self._born_s[it.actor_name]
 
 
-def world(wanted: int, *nodes: str) -> World:
-    it = World(wanted, list(nodes))
+def world(wanted: int, *nodes: str) -> SimulatedNodes:
+    it = SimulatedNodes(wanted, list(nodes))
     it.go_on(5)
     assert sum(it.serving().values()) == wanted
     it.spawned.clear()
@@ -311,7 +311,7 @@ def test_hanging_starts_on_the_only_node_are_limited() -> None:
 
 
 def test_a_start_that_hangs_for_some_seconds_is_repeated_on_another_node() -> None:
-    it = World(2, ["a", "b"], cut={"a"})
+    it = SimulatedNodes(2, ["a", "b"], cut={"a"})
     it.go_on(STALLED_S + START_S + 2)
 
     assert it.serving() == {"b": 2}

@@ -25,7 +25,7 @@ ME = 1
 QUICK: dict[str, float] = {"forecast_s": 0.01, "give_back_s": 600.0, "shards_ahead_s": 60.0, "nodes_ahead_s": 300.0}
 
 
-class Cluster:
+class ScaledCluster:
     """One coordinator's scaling on a real database, and its requests to Ray."""
 
     def __init__(self, dsn: str, session: Session, **tuning: float) -> None:
@@ -78,10 +78,10 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster_of(dsn: str, **tuning: float) -> AsyncIterator[Cluster]:
+async def cluster_of(dsn: str, **tuning: float) -> AsyncIterator[ScaledCluster]:
     async with Session(as_role(dsn, "shard"), application="test") as session:
         await lead(session, ME, cluster_id="blue", lease_s=60.0, fresh=True)
-        cluster = Cluster(dsn, session, **tuning)
+        cluster = ScaledCluster(dsn, session, **tuning)
         try:
             yield cluster
         finally:
@@ -89,21 +89,21 @@ async def cluster_of(dsn: str, **tuning: float) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def cluster(dsn: str) -> AsyncIterator[Cluster]:
+async def cluster(dsn: str) -> AsyncIterator[ScaledCluster]:
     async with cluster_of(dsn) as one:
         yield one
 
 
-async def follow(cluster: Cluster, least: int, most: int, target_per_s: int = 10) -> None:
+async def follow(cluster: ScaledCluster, least: int, most: int, target_per_s: int = 10) -> None:
     await set_policy(cluster.session, SHARD, wanted_min=least, wanted_max=most, target_per_s=target_per_s)
 
 
-async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
+async def announce(cluster: ScaledCluster, timers: int, ahead_s: float) -> None:
     """Schedule `count` timers for one moment."""
     await add_timers(cluster.dsn, timers, f"now() + interval '{ahead_s} s'")
 
 
-async def test_without_a_policy_no_load_changes_the_wanted_number(cluster: Cluster) -> None:
+async def test_without_a_policy_no_load_changes_the_wanted_number(cluster: ScaledCluster) -> None:
     await scale(cluster.session, SHARD, 3)
     await announce(cluster, 5_000, 20)
 
@@ -111,7 +111,7 @@ async def test_without_a_policy_no_load_changes_the_wanted_number(cluster: Clust
     assert cluster.asked == [0], "an earlier incarnation may have asked for nodes under a policy"
 
 
-async def test_the_shards_for_a_spike_are_started_before_the_spike(cluster: Cluster) -> None:
+async def test_the_shards_for_a_spike_are_started_before_the_spike(cluster: ScaledCluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
 
@@ -119,7 +119,7 @@ async def test_the_shards_for_a_spike_are_started_before_the_spike(cluster: Clus
 
 
 async def test_a_distant_spike_causes_requests_for_nodes_and_a_near_spike_causes_shards(
-    cluster: Cluster,
+    cluster: ScaledCluster,
 ) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 500, 200)
@@ -132,7 +132,7 @@ async def test_a_distant_spike_causes_requests_for_nodes_and_a_near_spike_causes
     assert cluster.asked[-1] == 5
 
 
-async def test_each_reading_includes_a_backlog_until_the_backlog_has_fired(cluster: Cluster) -> None:
+async def test_each_reading_includes_a_backlog_until_the_backlog_has_fired(cluster: ScaledCluster) -> None:
     await announce(cluster, 700, -3_600)
     counts = [await cluster.scaling._count_overdue() for _ in range(3)]
     await query(cluster.dsn, "delete from shardclock.timers")
@@ -142,7 +142,9 @@ async def test_each_reading_includes_a_backlog_until_the_backlog_has_fired(clust
 
 
 @pytest.mark.parametrize(("least", "most", "then"), [(1, 4, 4), (8, 20, 8), (3, 3, 3)])
-async def test_the_bounds_of_the_policy_hold_under_any_load(cluster: Cluster, least: int, most: int, then: int) -> None:
+async def test_the_bounds_of_the_policy_hold_under_any_load(
+    cluster: ScaledCluster, least: int, most: int, then: int
+) -> None:
     await follow(cluster, least, most)
     await announce(cluster, 700, 25)
 
@@ -151,14 +153,14 @@ async def test_the_bounds_of_the_policy_hold_under_any_load(cluster: Cluster, le
     assert least <= cluster.asked[-1] <= most
 
 
-async def test_overdue_timers_also_increase_the_wanted_number_of_shards(cluster: Cluster) -> None:
+async def test_overdue_timers_also_increase_the_wanted_number_of_shards(cluster: ScaledCluster) -> None:
     await follow(cluster, 1, 20)
     await add_timers(cluster.dsn, 900, "now() - interval '1 minute'")
 
     await cluster.until(9)
 
 
-async def test_recent_firings_count_as_load(cluster: Cluster) -> None:
+async def test_recent_firings_count_as_load(cluster: ScaledCluster) -> None:
     # No forecast includes timers that are due immediately. Only the log has records of these timers.
     await follow(cluster, 1, 20)
     await cluster.next_reading()
@@ -188,7 +190,7 @@ async def test_shards_that_are_no_longer_needed_are_kept_for_a_while_and_then_re
         assert cluster.asked[-1] == 1, "the nodes are given back with the shards"
 
 
-async def test_surplus_shards_from_before_a_policy_end_only_after_a_while(cluster: Cluster) -> None:
+async def test_surplus_shards_from_before_a_policy_end_only_after_a_while(cluster: ScaledCluster) -> None:
     await scale(cluster.session, SHARD, 9)
     await follow(cluster, 1, 20)
 
@@ -196,7 +198,7 @@ async def test_surplus_shards_from_before_a_policy_end_only_after_a_while(cluste
     assert cluster.asked[-1] == 9
 
 
-async def test_the_removal_of_a_policy_withdraws_the_request_for_nodes(cluster: Cluster) -> None:
+async def test_the_removal_of_a_policy_withdraws_the_request_for_nodes(cluster: ScaledCluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.until(7)
@@ -211,7 +213,7 @@ async def test_the_removal_of_a_policy_withdraws_the_request_for_nodes(cluster: 
     assert len(cluster.asked) == asked, "once is enough"
 
 
-async def test_a_new_policy_does_not_use_the_needs_of_an_old_policy(cluster: Cluster) -> None:
+async def test_a_new_policy_does_not_use_the_needs_of_an_old_policy(cluster: ScaledCluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.until(7)
@@ -224,7 +226,7 @@ async def test_a_new_policy_does_not_use_the_needs_of_an_old_policy(cluster: Clu
     assert await cluster.next_reading() == 2
 
 
-async def test_a_new_leader_keeps_the_existing_shards_for_a_while(cluster: Cluster) -> None:
+async def test_a_new_leader_keeps_the_existing_shards_for_a_while(cluster: ScaledCluster) -> None:
     await follow(cluster, 1, 20)
     await cluster.next_reading()
     await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
@@ -234,7 +236,7 @@ async def test_a_new_leader_keeps_the_existing_shards_for_a_while(cluster: Clust
     assert await cluster.next_reading() == 12, "the other leader's number"
 
 
-async def test_an_operators_scaling_between_a_reading_and_its_use_has_precedence(cluster: Cluster) -> None:
+async def test_an_operators_scaling_between_a_reading_and_its_use_has_precedence(cluster: ScaledCluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.turn()
@@ -252,7 +254,7 @@ async def test_an_operators_scaling_between_a_reading_and_its_use_has_precedence
 
 
 async def test_a_failed_reading_changes_nothing_and_the_next_reading_is_used(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ScaledCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
@@ -272,7 +274,7 @@ async def test_a_failed_reading_changes_nothing_and_the_next_reading_is_used(
 
 
 async def test_a_turn_does_not_wait_for_a_reading_of_the_demand(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ScaledCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never = asyncio.Event()
 
@@ -286,7 +288,7 @@ async def test_a_turn_does_not_wait_for_a_reading_of_the_demand(
         assert [await cluster.turn() for _ in range(3)] == [2, 2, 2]
 
 
-async def test_shards_are_scaled_while_ray_does_not_answer(cluster: Cluster) -> None:
+async def test_shards_are_scaled_while_ray_does_not_answer(cluster: ScaledCluster) -> None:
     cluster.refuses = True
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
@@ -298,7 +300,7 @@ async def test_shards_are_scaled_while_ray_does_not_answer(cluster: Cluster) -> 
     assert cluster.asked == [7], "the request is repeated until Ray answers"
 
 
-async def test_requests_for_nodes_are_repeated(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_for_nodes_are_repeated(cluster: ScaledCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock_server.coordinator.scaling.ASK_AGAIN_S", 0.0)
     await follow(cluster, 3, 3)
 
@@ -307,7 +309,7 @@ async def test_requests_for_nodes_are_repeated(cluster: Cluster, monkeypatch: py
     assert set(cluster.asked) == {3}
 
 
-async def _turn_until(cluster: Cluster, asked: int) -> bool:
+async def _turn_until(cluster: ScaledCluster, asked: int) -> bool:
     await cluster.turn()
     return len(cluster.asked) >= asked
 

@@ -16,14 +16,14 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import query, value
 from tests.support.fake_fleet import LEASE_S, ask, kept, living
 from tests.support.roles import OPERATOR, as_role
-from tests.support.two_clusters import LOCAL, NEXT_NODE, NODE, RAY, Two
+from tests.support.two_clusters import LOCAL, NEXT_NODE, NODE, RAY, TwoClusters
 from tests.support.waiting import eventually
 
 ELSEWHERE = "green"
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
 
-async def test_the_other_cluster_gets_the_lead_as_soon_as_its_shards_have_registered(two: Two) -> None:
+async def test_the_other_cluster_gets_the_lead_as_soon_as_its_shards_have_registered(two: TwoClusters) -> None:
     await two.local_serves()
     await two.ray.turn()
     await two.local.turn()
@@ -40,7 +40,7 @@ async def test_the_other_cluster_gets_the_lead_as_soon_as_its_shards_have_regist
     assert await kept(two.session) == {11: None, 21: 0}, "in one statement"
 
 
-async def test_a_local_shard_without_slots_fires_its_leased_timers_before_its_end(two: Two) -> None:
+async def test_a_local_shard_without_slots_fires_its_leased_timers_before_its_end(two: TwoClusters) -> None:
     await two.local_serves()
     await two.ray.turn()
     await two.register(21, RAY, "ray-1")
@@ -58,7 +58,7 @@ async def test_a_local_shard_without_slots_fires_its_leased_timers_before_its_en
     assert list(two.local_fleet.there) == ["local-1"], "a cluster that stands by starts no keepers"
 
 
-async def test_the_local_cluster_leads_in_the_turn_after_its_ray_cluster_was_lost(two: Two) -> None:
+async def test_the_local_cluster_leads_in_the_turn_after_its_ray_cluster_was_lost(two: TwoClusters) -> None:
     await two.ray_serves()
     two.local.lead_instead()
     assert two.local._changed.is_set(), "no pause delays it"
@@ -75,7 +75,7 @@ async def test_the_local_cluster_leads_in_the_turn_after_its_ray_cluster_was_los
 
 
 async def test_the_next_ray_cluster_gets_the_lead_and_shards_of_the_lost_ray_cluster_never_get_the_lead(
-    two: Two,
+    two: TwoClusters,
 ) -> None:
     await two.ray_serves()
     two.local.lead_instead()
@@ -95,7 +95,7 @@ async def test_the_next_ray_cluster_gets_the_lead_and_shards_of_the_lost_ray_clu
     assert await two.leading() == RAY
 
 
-async def test_a_third_cluster_that_leads_keeps_the_lead_when_a_ray_cluster_is_lost(two: Two) -> None:
+async def test_a_third_cluster_that_leads_keeps_the_lead_when_a_ray_cluster_is_lost(two: TwoClusters) -> None:
     await two.ray_serves()
     await hand_over(two.session, ELSEWHERE, lease_s=LEASE_S)
     two.local.lead_instead()
@@ -107,7 +107,7 @@ async def test_a_third_cluster_that_leads_keeps_the_lead_when_a_ray_cluster_is_l
     assert await kept(two.session) == {21: 0}
 
 
-async def test_while_a_third_cluster_leads_local_keepers_are_not_started(two: Two) -> None:
+async def test_while_a_third_cluster_leads_local_keepers_are_not_started(two: TwoClusters) -> None:
     await ask(two.session, 9, ELSEWHERE)
 
     await two.local.turn()
@@ -116,14 +116,14 @@ async def test_while_a_third_cluster_leads_local_keepers_are_not_started(two: Tw
     assert two.local._pause_s == 1.0
 
 
-async def test_an_operator_finds_the_stand_by_cluster_by_its_session(two: Two) -> None:
+async def test_an_operator_finds_the_stand_by_cluster_by_its_session(two: TwoClusters) -> None:
     await two.local.turn()
 
     async with Session(as_role(two.dsn, OPERATOR), application="test") as operator:
         assert await list_stand_bys(operator) == [LOCAL]
 
 
-async def test_a_local_cluster_does_not_take_a_free_lead_if_rays_shards_run(two: Two) -> None:
+async def test_a_local_cluster_does_not_take_a_free_lead_if_rays_shards_run(two: TwoClusters) -> None:
     await two.ray_serves()
     await resign(two.session, 2)
 
@@ -147,7 +147,9 @@ async def test_a_local_cluster_does_not_take_a_free_lead_if_rays_shards_run(two:
     assert list(two.local_fleet.there) == ["local-1", "local-2"]
 
 
-async def test_a_loss_is_not_forgotten_while_postgres_is_away(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loss_is_not_forgotten_while_postgres_is_away(
+    two: TwoClusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await two.ray_serves()
     two.local.lead_instead()
     with monkeypatch.context() as patched:
@@ -165,7 +167,7 @@ async def test_a_loss_is_not_forgotten_while_postgres_is_away(two: Two, monkeypa
     assert await two.leading() == LOCAL
 
 
-async def test_a_stand_by_cluster_has_settled_when_its_first_shard_serves(two: Two) -> None:
+async def test_a_stand_by_cluster_has_settled_when_its_first_shard_serves(two: TwoClusters) -> None:
     running = asyncio.create_task(two.local.run())
 
     async def has_spawned() -> bool:
@@ -212,30 +214,30 @@ RAY_LEADS = Leadership(leads=False, term=2, leader=2, cluster_id=RAY, wanted={SH
 
 
 @dataclass
-class Looks:
-    """The checks by a standby coordinator whether the only shard of a leading Ray runs."""
+class ShardChecks:
+    """Let a standby coordinator check at given moments whether the only shard of the leading Ray cluster runs."""
 
     stand_by: StandBy
 
     async def __call__(self, holder: Holder, *times_s: float) -> None:
-        """Check at these moments, without taking the lead."""
+        """Check the shard at these moments; assert that the coordinator does not take the lead."""
         for now_s in times_s:
             assert not await self.stand_by.take_unserved(HoldersSeen([holder], now_s), RAY_LEADS)
 
 
 @pytest.fixture
-async def look(two: Two) -> Looks:
-    """Give the lead back to Ray; return the checks of Ray's shard."""
+async def look(two: TwoClusters) -> ShardChecks:
+    """Let Ray's cluster lead; return a function that checks Ray's shard."""
     await two.ray_serves()
     assert two.local._stand_by is not None
-    return Looks(two.local._stand_by)
+    return ShardChecks(two.local._stand_by)
 
 
 DEAD, ALIVE = replace(HOLDER, silent_s=2.0), HOLDER
 
 
 async def test_a_ray_cluster_that_leads_and_has_no_living_shard_is_lost_after_four_seconds(
-    two: Two, look: Looks
+    two: TwoClusters, look: ShardChecks
 ) -> None:
     await look(ALIVE, 100.0)
     await look(DEAD, 101.0, 102.0, 103.0)
@@ -257,7 +259,7 @@ async def test_a_ray_cluster_that_leads_and_has_no_living_shard_is_lost_after_fo
 
 
 @pytest.mark.parametrize("outage_s", [2.5, 3.0, 3.5, 4.0, 60.0])
-async def test_an_outage_of_postgres_is_not_a_loss_of_ray(two: Two, look: Looks, outage_s: float) -> None:
+async def test_an_outage_of_postgres_is_not_a_loss_of_ray(two: TwoClusters, look: ShardChecks, outage_s: float) -> None:
     await look(ALIVE, 100.0)
     await look(DEAD, 100.0 + outage_s, 100.5 + outage_s, 101.5 + outage_s)
 
@@ -265,7 +267,7 @@ async def test_an_outage_of_postgres_is_not_a_loss_of_ray(two: Two, look: Looks,
 
 
 async def test_a_turn_without_an_answer_of_postgres_does_not_count_as_a_loss_of_ray(
-    two: Two, look: Looks, monkeypatch: pytest.MonkeyPatch
+    two: TwoClusters, look: ShardChecks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails() -> None:
         two.local.stop()
@@ -280,7 +282,7 @@ async def test_a_turn_without_an_answer_of_postgres_does_not_count_as_a_loss_of_
     assert await two.leading() == RAY
 
 
-async def test_the_time_of_local_keepers_as_leaders_in_place_of_ray_is_measured(two: Two) -> None:
+async def test_the_time_of_local_keepers_as_leaders_in_place_of_ray_is_measured(two: TwoClusters) -> None:
     ours = two.local._stand_by
     assert ours is not None
     assert ours.led_s() == 0

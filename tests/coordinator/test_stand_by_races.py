@@ -19,7 +19,7 @@ from shardclock_server.sql.cluster.leadership import hand_over, read_leading
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import query, value
 from tests.support.fake_fleet import FakeFleet, kept, reconciler_of
-from tests.support.two_clusters import LOCAL, NEXT_NODE, NODE, RAY, Two
+from tests.support.two_clusters import LOCAL, NEXT_NODE, NODE, RAY, TwoClusters
 
 ENDED = "update shardclock.holders set ended_at = now(), ended_why = 'dead' where holder = 21"
 LAPSED = "update shardclock.leadership set lease_until = now() - interval '2.1 s'"
@@ -27,7 +27,7 @@ SUSPENDED = "update shardclock.holders set suspended_at = now(), part = null, pa
 
 
 @pytest.fixture
-async def next_ray(two: Two, dsn: str) -> AsyncIterator[Reconciler]:
+async def next_ray(two: TwoClusters, dsn: str) -> AsyncIterator[Reconciler]:
     """Lose Ray, and start the next Ray with shard 22; the local host is not informed of either event."""
     await two.ray_serves()
     await query(dsn, ENDED)
@@ -41,7 +41,7 @@ async def next_ray(two: Two, dsn: str) -> AsyncIterator[Reconciler]:
     await reconciler._close()
 
 
-async def test_a_shard_that_was_suspended_when_its_coordinator_lost_the_lead_gets_it_back(two: Two) -> None:
+async def test_a_shard_that_was_suspended_when_its_coordinator_lost_the_lead_gets_it_back(two: TwoClusters) -> None:
     await two.ray_serves()
     await query(two.dsn, SUSPENDED)
     await query(two.dsn, "update shardclock.beats set seen_at = seen_at - interval '3 s' where holder = 21")
@@ -58,7 +58,7 @@ async def test_a_shard_that_was_suspended_when_its_coordinator_lost_the_lead_get
     assert (await kept(two.session))[21] == 0
 
 
-async def test_a_shard_of_a_lost_ray_cluster_that_registers_late_does_not_get_the_lead(two: Two) -> None:
+async def test_a_shard_of_a_lost_ray_cluster_that_registers_late_does_not_get_the_lead(two: TwoClusters) -> None:
     await two.local_serves()
     await two.ray.turn()
     two.local.lead_instead()
@@ -70,7 +70,7 @@ async def test_a_shard_of_a_lost_ray_cluster_that_registers_late_does_not_get_th
     assert await two.leading() == LOCAL
 
 
-async def test_a_host_of_local_keepers_keeps_the_lead_until_it_learns_that_ray_is_ready(two: Two) -> None:
+async def test_a_host_of_local_keepers_keeps_the_lead_until_it_learns_that_ray_is_ready(two: TwoClusters) -> None:
     await two.ray_serves()
     fleet = FakeFleet("again")
     again = reconciler_of(two.dsn, fleet, 4, LOCAL, beside=RAY)
@@ -86,7 +86,7 @@ async def test_a_host_of_local_keepers_keeps_the_lead_until_it_learns_that_ray_i
 
 
 @pytest.mark.usefixtures("next_ray")
-async def test_a_loss_that_is_learned_together_with_the_next_ray_cluster_has_no_effect(two: Two) -> None:
+async def test_a_loss_that_is_learned_together_with_the_next_ray_cluster_has_no_effect(two: TwoClusters) -> None:
     before = await read_leading(two.session)
     two.local.lead_instead()
     two.local.lead_until_ready(NEXT_NODE)
@@ -99,7 +99,7 @@ async def test_a_loss_that_is_learned_together_with_the_next_ray_cluster_has_no_
 
 @pytest.mark.parametrize("is_answered", [True, False])
 async def test_handling_a_loss_of_ray_ends_no_shards_of_the_next_ray_cluster(
-    two: Two,
+    two: TwoClusters,
     next_ray: Reconciler,
     monkeypatch: pytest.MonkeyPatch,
     is_answered: bool,
@@ -134,7 +134,7 @@ async def test_handling_a_loss_of_ray_ends_no_shards_of_the_next_ray_cluster(
 
 @pytest.mark.parametrize("registers", [True, False])
 async def test_the_user_gets_one_message_that_keepers_of_ray_are_missing(
-    two: Two, monkeypatch: pytest.MonkeyPatch, registers: bool
+    two: TwoClusters, monkeypatch: pytest.MonkeyPatch, registers: bool
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(two.local, "_tell", told.append)
@@ -160,7 +160,7 @@ def test_the_name_of_a_stand_by_cluster_can_not_be_the_name_of_a_users_cluster(n
 
 
 async def test_a_coordinator_of_a_lost_ray_cluster_that_wakes_does_not_get_the_lead_of_the_next_ray_cluster(
-    two: Two,
+    two: TwoClusters,
 ) -> None:
     # Given that the coordinator of a Ray is frozen, and the next Ray is offered the lead
     await two.ray_serves()
@@ -185,7 +185,7 @@ async def test_a_coordinator_of_a_lost_ray_cluster_that_wakes_does_not_get_the_l
 
 
 async def test_a_shard_of_a_lost_ray_cluster_that_registers_after_the_next_ray_cluster_is_ready_does_not_get_the_lead(
-    two: Two,
+    two: TwoClusters,
 ) -> None:
     await two.local_serves()
     two.local.lead_instead()
@@ -198,7 +198,7 @@ async def test_a_shard_of_a_lost_ray_cluster_that_registers_after_the_next_ray_c
     assert await two.leading() == LOCAL
 
 
-async def test_a_stopping_ray_cluster_serves_until_local_keepers_have_its_slots(two: Two) -> None:
+async def test_a_stopping_ray_cluster_serves_until_local_keepers_have_its_slots(two: TwoClusters) -> None:
     await two.ray_serves()
     two.ray.stop()
     ending = asyncio.create_task(two.ray.run())
@@ -217,7 +217,7 @@ async def test_a_stopping_ray_cluster_serves_until_local_keepers_have_its_slots(
 
 
 async def test_after_repeated_lapses_local_keepers_keep_the_lead_and_up_reports_this(
-    two: Two, monkeypatch: pytest.MonkeyPatch
+    two: TwoClusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(two.local, "_tell", told.append)

@@ -122,7 +122,7 @@ STAYS, GOES = 11, 12
 
 
 @dataclass
-class Two:
+class CrewOfTwo:
     """A crew of two keepers with slots; if only one keeper is wanted, `GOES` is retired."""
 
     crew: Crew
@@ -138,7 +138,7 @@ class Two:
         return await self.fleet.drained()
 
 
-async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
+async def two(session: Session, role: str, *, finish_s: float = 30.0) -> CrewOfTwo:
     fleet = FakeFleet(role)
     fleet.role = role
     crew = Crew(
@@ -149,7 +149,7 @@ async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
         changed=lambda: None,
         log=structlog.get_logger(),
     )
-    it = Two(crew, fleet, session, await ask(session, 1, BLUE))
+    it = CrewOfTwo(crew, fleet, session, await ask(session, 1, BLUE))
     await crew.turn(it.leadership, 2, await HoldersSeen.read(session))
     for number, holder in enumerate((STAYS, GOES), start=1):
         name = f"{role}-{number}"

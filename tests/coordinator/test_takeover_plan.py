@@ -216,7 +216,7 @@ def test_new_actors_start_on_nodes_without_silent_actors_if_there_are_any() -> N
 
 
 @dataclass
-class Simulation:
+class SimulatedFleet:
     """A fleet that executes each plan; a started keeper is ready one round later."""
 
     wanted: int
@@ -263,7 +263,7 @@ class Simulation:
 
 
 @st.composite
-def simulations(draw: st.DrawFn) -> Simulation:
+def simulations(draw: st.DrawFn) -> SimulatedFleet:
     """Draw any fleet: with missing, duplicate or too high shard numbers, leaving nodes, and starting actors."""
     shard = st.none() | st.integers(0, SHARDS_MAX - 1)
     rows = draw(st.lists(st.tuples(st.sampled_from(NODES), st.booleans(), shard), max_size=SHARDS_MAX))
@@ -274,11 +274,11 @@ def simulations(draw: st.DrawFn) -> Simulation:
         for number, (node, ready, shard) in enumerate(rows)
     ]
     nodes = draw(st.lists(st.sampled_from(NODES), min_size=1, unique=True))
-    return Simulation(draw(st.integers(1, SHARDS_MAX)), nodes, keepers)
+    return SimulatedFleet(draw(st.integers(1, SHARDS_MAX)), nodes, keepers)
 
 
 @given(simulations())
-def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_shard(fleet: Simulation) -> None:
+def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_shard(fleet: SimulatedFleet) -> None:
     # In the worst case one node has all shards, and one shard moves every two rounds.
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
@@ -290,7 +290,7 @@ def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_s
 
 @given(simulations(), st.data())
 def test_deaths_and_new_sizes_during_a_change_leave_no_slot_without_a_shard(
-    fleet: Simulation, data: st.DataObject
+    fleet: SimulatedFleet, data: st.DataObject
 ) -> None:
     for _ in range(10):
         fleet.round()
@@ -306,7 +306,7 @@ def test_deaths_and_new_sizes_during_a_change_leave_no_slot_without_a_shard(
 
 @given(simulations(), st.data())
 def test_silences_during_a_change_leave_no_slot_without_a_shard_and_all_keepers_with_new_heartbeats_are_resumed(
-    fleet: Simulation, data: st.DataObject
+    fleet: SimulatedFleet, data: st.DataObject
 ) -> None:
     for _ in range(10):
         quiet = data.draw(st.sets(st.integers(0, SHARDS_MAX), max_size=6))

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shardclock_server.coordinator.settings import CoordinatorSettings
-from tests.support.simulated_cluster import SLOTS, Cluster, simulated
+from tests.support.simulated_cluster import SLOTS, SimulatedCluster, simulated
 
 HOSTS, SHARDS = 40, 200
 RACK = 4  # the hosts of one switch, with twenty shards
@@ -22,7 +22,7 @@ UNSERVED_S = SETTINGS.suspect_s + 2 * SETTINGS.reconcile_s
 
 
 @pytest.fixture
-async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[SimulatedCluster]:
     """Start a cluster, and wait until all its shards serve."""
     with simulated(HOSTS, wanted=SHARDS, seed=getattr(request, "param", 1)) as cluster:
         await cluster.settle(within_s=30)
@@ -35,7 +35,7 @@ def changed(before: dict[int, int], after: dict[int, int]) -> int:
     return sum(before[slot] != after[slot] for slot in range(SLOTS))
 
 
-async def test_a_complete_cluster_shares_the_slots_as_evenly_as_possible(cluster: Cluster) -> None:
+async def test_a_complete_cluster_shares_the_slots_as_evenly_as_possible(cluster: SimulatedCluster) -> None:
     load = Counter(cluster.owners().values())
 
     assert Counter(load.values()) == {4: 160, 5: 40}
@@ -44,7 +44,7 @@ async def test_a_complete_cluster_shares_the_slots_as_evenly_as_possible(cluster
     assert sum(cluster.moves) == 0, "nothing moves while nothing happens"
 
 
-async def test_the_slots_of_a_shard_that_crashed_have_owners_after_one_turn(cluster: Cluster) -> None:
+async def test_the_slots_of_a_shard_that_crashed_have_owners_after_one_turn(cluster: SimulatedCluster) -> None:
     before = cluster.owners()
 
     cluster.crash(cluster.serving[57])
@@ -61,7 +61,7 @@ async def test_the_slots_of_a_shard_that_crashed_have_owners_after_one_turn(clus
 
 @pytest.mark.parametrize("hosts", [1, RACK], ids=["a host", "a rack"])
 async def test_slots_of_hosts_that_fall_silent_are_served_within_the_bound_and_replaced_elsewhere(
-    cluster: Cluster, hosts: int
+    cluster: SimulatedCluster, hosts: int
 ) -> None:
     cut = cluster.hosts[8 : 8 + hosts]
 
@@ -77,7 +77,7 @@ async def test_slots_of_hosts_that_fall_silent_are_served_within_the_bound_and_r
     assert {shard.host.name for shard in cluster.serving}.isdisjoint(host.name for host in cut)
 
 
-async def test_a_returning_rack_of_nodes_gets_its_shards_one_after_the_other(cluster: Cluster) -> None:
+async def test_a_returning_rack_of_nodes_gets_its_shards_one_after_the_other(cluster: SimulatedCluster) -> None:
     cluster.cut(cluster.hosts[8 : 8 + RACK], seconds=10)
     await cluster.run(10)
     cluster.begin()
@@ -89,7 +89,7 @@ async def test_a_returning_rack_of_nodes_gets_its_shards_one_after_the_other(clu
     assert max(cluster.unowned) == 0
 
 
-async def test_a_shard_that_pauses_gets_slots_again_and_is_not_replaced(cluster: Cluster) -> None:
+async def test_a_shard_that_pauses_gets_slots_again_and_is_not_replaced(cluster: SimulatedCluster) -> None:
     started, paused = cluster.spawned, cluster.serving[10]
 
     cluster.freeze(paused, seconds=3)
@@ -100,7 +100,7 @@ async def test_a_shard_that_pauses_gets_slots_again_and_is_not_replaced(cluster:
     assert cluster.spawned == started
 
 
-async def test_fewer_and_then_more_shards_leave_no_slot_without_an_owner(cluster: Cluster) -> None:
+async def test_fewer_and_then_more_shards_leave_no_slot_without_an_owner(cluster: SimulatedCluster) -> None:
     for wanted in (150, SHARDS):
         cluster.wanted = wanted
         await cluster.settle(within_s=30)
@@ -111,7 +111,7 @@ async def test_fewer_and_then_more_shards_leave_no_slot_without_an_owner(cluster
 
 
 @pytest.mark.parametrize("cluster", [1, 2, 3], indirect=True)
-async def test_after_any_faults_at_the_same_time_each_slot_is_served_again(cluster: Cluster) -> None:
+async def test_after_any_faults_at_the_same_time_each_slot_is_served_again(cluster: SimulatedCluster) -> None:
     """Six faults overlap: a slot may move to a shard that is also silent, before this silence is noticed."""
     for _ in range(6):
         kind = cluster.random.choice(["crash", "freeze", "host", "rack"])

@@ -1,4 +1,7 @@
-"""A lane's cursor moves forward while all signals that were read wait, and skips no signal of an instance."""
+"""If all signals that an engine has read must wait, the cursor of their lane moves on, but skips no signal.
+
+A lane is the queue of one tenant's signals.
+"""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ async def test_a_bulk_change_that_can_not_be_recorded_is_answered_503(dsn: str, 
 
 
 @dataclass(frozen=True)
-class Verb:
+class OperatorChange:
     """One change by an operator: the request, the verb, and a table in which the change inserts one row."""
 
     asked: tuple[str, str, object]
@@ -181,21 +181,21 @@ class Verb:
 
 
 VERBS = (
-    Verb(("PUT", "/v1/tenants/acme", {"timers_max": 5}), "tenants set", "shardclock.tenants"),
-    Verb(
+    OperatorChange(("PUT", "/v1/tenants/acme", {"timers_max": 5}), "tenants set", "shardclock.tenants"),
+    OperatorChange(
         ("POST", "/v1/endpoints", {"name": "b", "url": "https://b.example.com"}),
         "endpoints add",
         "shardclock.endpoints",
     ),
-    Verb(("POST", "/v1/processes", MODEL), "deploy", "shardclock.definitions"),
-    Verb(("POST", "/v1/consumers/readers/seek", {"to": "end"}), "consumers reset", GROUPS_MOVED),
+    OperatorChange(("POST", "/v1/processes", MODEL), "deploy", "shardclock.definitions"),
+    OperatorChange(("POST", "/v1/consumers/readers/seek", {"to": "end"}), "consumers reset", GROUPS_MOVED),
 )
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("verb", VERBS, ids=[it.name for it in VERBS])
 async def test_a_change_and_its_record_are_both_stored_or_neither_whenever_the_gateway_dies(
-    dsn: str, api: Api, verb: Verb
+    dsn: str, api: Api, verb: OperatorChange
 ) -> None:
     await canceled(api, "n")
     await api.post("/v1/consumers/readers/lease")

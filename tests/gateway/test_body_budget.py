@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 LONG_S, AT_ONCE_S = 60.0, 0.05
 
 
-class Body(NamedTuple):
+class ReservedBody(NamedTuple):
     """A body that holds its bytes until `end`."""
 
     task: asyncio.Task[None]
@@ -32,7 +32,7 @@ class Body(NamedTuple):
         await self.task
 
 
-def body(body_budget: BodyBudget, tenant: str, size: int) -> Body:
+def body(body_budget: BodyBudget, tenant: str, size: int) -> ReservedBody:
     """Reserve bytes as soon as the limit permits."""
     began, ends = asyncio.Event(), asyncio.Event()
 
@@ -41,10 +41,10 @@ def body(body_budget: BodyBudget, tenant: str, size: int) -> Body:
             began.set()
             await ends.wait()
 
-    return Body(asyncio.create_task(hold()), began, ends)
+    return ReservedBody(asyncio.create_task(hold()), began, ends)
 
 
-async def begun(*bodies: Body) -> list[bool]:
+async def begun(*bodies: ReservedBody) -> list[bool]:
     """Let all tasks run until they wait, then return the bodies that have started."""
     for _ in range(20):
         await asyncio.sleep(0)

@@ -11,7 +11,7 @@ import pytest
 from shardclock_server.gateway.connections import Connections, connections_max, site_of
 
 
-class Fake:
+class FakeConnection:
     """A connection that records its end."""
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: float(next(ticks)))
 
 
-def opened(all_: Connections, address: str, many: int, *, state: str = "new") -> list[Fake]:
+def opened(all_: Connections, address: str, many: int, *, state: str = "new") -> list[FakeConnection]:
     """Open connections that have sent nothing yet ("new"), are idle after an authenticated request, or are busy."""
-    fakes = [Fake() for _ in range(many)]
+    fakes = [FakeConnection() for _ in range(many)]
     for fake in fakes:
         assert all_.admit(fake, address)
         if state != "new":
@@ -41,7 +41,7 @@ def opened(all_: Connections, address: str, many: int, *, state: str = "new") ->
     return fakes
 
 
-def ended(fakes: list[Fake]) -> list[bool]:
+def ended(fakes: list[FakeConnection]) -> list[bool]:
     return [fake.is_ended for fake in fakes]
 
 
@@ -56,7 +56,7 @@ def test_one_address_has_at_most_three_quarters_and_then_replaces_its_oldest_sil
     assert ended(idle) == [False]
     opened(all_, "10.0.0.1", 1, state="busy")
     assert ended(idle) == [True]
-    assert not all_.admit(Fake(), "10.0.0.1")
+    assert not all_.admit(FakeConnection(), "10.0.0.1")
     assert len(all_) == 12
 
 
@@ -64,7 +64,7 @@ def test_a_new_connection_never_ends_a_young_connection_of_the_same_client(monke
     monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: 7.0)
     all_ = Connections(8)
     begun = opened(all_, "10.0.0.1", 6)
-    assert not all_.admit(Fake(), "10.0.0.1")
+    assert not all_.admit(FakeConnection(), "10.0.0.1")
     opened(all_, "10.0.0.2", 3)
     assert ended(begun) == [True] + [False] * 5
 
@@ -89,18 +89,18 @@ def test_an_authenticated_idle_connection_is_ended_only_for_an_address_with_fewe
     all_ = Connections(8)
     for site in range(8):
         opened(all_, f"10.0.1.{site}", 1, state="idle")
-    assert not all_.admit(Fake(), "10.0.1.1")
-    assert all_.admit(Fake(), "10.0.2.1")
+    assert not all_.admit(FakeConnection(), "10.0.1.1")
+    assert all_.admit(FakeConnection(), "10.0.2.1")
 
 
 def test_busy_connections_are_never_ended_and_a_closed_one_makes_room() -> None:
     all_ = Connections(4)
     busy = [opened(all_, f"10.0.0.{site}", 1, state="busy")[0] for site in range(4)]
 
-    assert not all_.admit(Fake(), "10.0.0.9")
+    assert not all_.admit(FakeConnection(), "10.0.0.9")
     all_.leave(busy[0])
     all_.leave(busy[0])
-    assert all_.admit(Fake(), "10.0.0.9")
+    assert all_.admit(FakeConnection(), "10.0.0.9")
     assert ended(busy) == [False] * 4
 
 

@@ -35,7 +35,7 @@ def _own_objects(collector: None) -> None:
     gc.freeze()
 
 
-class Body:
+class ParsedBody:
     """The parsed body of a request."""
 
 
@@ -177,16 +177,16 @@ async def test_during_a_wait_the_objects_of_routing_and_validation_are_not_in_me
         await told.wait()
         return JSONResponse({"received": (await receive())["type"]})
 
-    async def route(request: Request, body: Annotated[Body, Depends(Body)]) -> Response:
+    async def route(request: Request, body: Annotated[ParsedBody, Depends(ParsedBody)]) -> Response:
         assert [it for it in request.scope.values() if isinstance(it, AsyncExitStack)], "which are to go"
-        assert kept(Body) == [body]
+        assert kept(ParsedBody) == [body]
         return DeferredResponse(answer, slot)
 
     before = kept(Request, DeferredResponse)
     caller = Caller(app_of(route))
     await begun.wait()
 
-    await eventually(lambda: kept(Body, Request, DeferredResponse, beside=before) == [])
+    await eventually(lambda: kept(ParsedBody, Request, DeferredResponse, beside=before) == [])
     assert not [it for it in caller.scope.values() if isinstance(it, AsyncExitStack)]
     assert (caller.said, slot.released) == ([], 0)
     told.set()

@@ -22,7 +22,7 @@ from tests.support.sql_client import session as session_of
 U, V, W, X, Y, Z = (f"sck_aaaaaaa{letter}_{'A' * 43}" for letter in "uvwxyz")
 
 
-class Asked:
+class RecordedLookups:
     """Stand in for the database: record the keys of each lookup, and return the rows of the valid keys."""
 
     def __init__(self, *good: tuple[str, ApiKey]) -> None:
@@ -47,7 +47,9 @@ async def good(dsn: str) -> tuple[str, ApiKey]:
     return made.text, made.key
 
 
-async def looked_up(dsn: str, asked: Asked, monkeypatch: pytest.MonkeyPatch, *turns: Sequence[str]) -> list[object]:
+async def looked_up(
+    dsn: str, asked: RecordedLookups, monkeypatch: pytest.MonkeyPatch, *turns: Sequence[str]
+) -> list[object]:
     """Look up keys, turn by turn, with the keys of one turn at the same time."""
     found: list[object] = []
     async with Pool(as_role(dsn, "gateway"), application="t", size=1, timeout_s=BOUND_S, wait_s=BOUND_S) as pool:
@@ -61,7 +63,7 @@ async def looked_up(dsn: str, asked: Asked, monkeypatch: pytest.MonkeyPatch, *tu
 async def test_one_statement_looks_up_each_new_key_of_many_requests_once(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(good)
+    asked = RecordedLookups(good)
     found = await looked_up(dsn, asked, monkeypatch, [good[0], X, X, Y, good[0]], [X, good[0]])
 
     assert found == [good[1], None, None, None, good[1], None, good[1]]
@@ -73,7 +75,7 @@ async def test_keys_that_were_valid_are_looked_up_before_unknown_keys(
 ) -> None:
     monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
     monkeypatch.setattr(key_lookups, "BATCH_KEYS", 2)
-    asked = Asked(good)
+    asked = RecordedLookups(good)
     await looked_up(dsn, asked, monkeypatch, [good[0]], [U, V, W, good[0]])
 
     assert asked.batches == [[good[0]], [good[0], U], [V, W]]
@@ -82,7 +84,7 @@ async def test_keys_that_were_valid_are_looked_up_before_unknown_keys(
 async def test_while_postgres_is_away_all_key_lookups_fail_and_nothing_is_cached(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(good)
+    asked = RecordedLookups(good)
     asked.fails = True
     assert [type(it) for it in await looked_up(dsn, asked, monkeypatch, [X, good[0]])] == [StoreUnavailable] * 2
     asked.fails = False
@@ -93,7 +95,7 @@ async def test_a_key_beyond_the_queue_limit_is_answered_503(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_lookups, "WAITING_MAX", 2)
-    found = await looked_up(dsn, Asked(good), monkeypatch, [X, Y, Z, X])
+    found = await looked_up(dsn, RecordedLookups(good), monkeypatch, [X, Y, Z, X])
 
     assert [type(it) for it in found] == [type(None), type(None), Problem, type(None)]
 
@@ -108,6 +110,6 @@ async def test_keys_are_compared_by_their_full_text(dsn: str, good: tuple[str, A
 async def test_a_text_without_the_form_of_a_key_is_not_looked_up(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(good)
+    asked = RecordedLookups(good)
     assert await looked_up(dsn, asked, monkeypatch, ["", "sck_", "x" * 9_000, X[:-1], X.upper()]) == [None] * 5
     assert asked.batches == []

@@ -27,7 +27,7 @@ where application_name = 'shardclock gateway' and datname = current_database() a
 HELD_S_MAX = 3.0  # the limit of the wait in a failing test
 
 
-class Reading:
+class HeldParser:
     """A parser that runs until it is released, and counts concurrent calls."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ describe_processes = deployment.describe_processes
 async def test_while_a_model_is_parsed_other_requests_are_answered_and_no_transaction_is_open(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading = Reading()
+    reading = HeldParser()
     monkeypatch.setattr(deployment, "describe_processes", reading)
     deployed = [asyncio.create_task(api.ask_raw("POST", "/v1/processes", MODEL, XML)) for _ in range(3)]
     await eventually(lambda: reading.begun == 1)
@@ -67,7 +67,7 @@ async def test_a_request_beyond_the_work_threads_limit_is_refused_and_places_are
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(work_thread, "WORK_MAX", 2)
-    reader, reading = WorkThread("models", doing="have models read here"), Reading()
+    reader, reading = WorkThread("models", doing="have models read here"), HeldParser()
     waiting = [asyncio.create_task(reader.run("ada", reading, MODEL)) for _ in range(2)]
     await eventually(lambda: reading.begun == 1)
 

@@ -27,7 +27,7 @@ from generate_series(1, 300) i
 """
 
 
-class Wire(asyncio.Protocol):
+class ByteConnection(asyncio.Protocol):
     """One connection to a gateway, byte by byte; bytes that came before a reset are kept."""
 
     def __init__(self) -> None:
@@ -78,10 +78,10 @@ class Wire(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def connected(api: Api) -> AsyncIterator[Wire]:
+async def connected(api: Api) -> AsyncIterator[ByteConnection]:
     """Connect to a gateway."""
     host, port = api.url.removeprefix("http://").split(":")
-    transport, wire = await asyncio.get_running_loop().create_connection(Wire, host, int(port))
+    transport, wire = await asyncio.get_running_loop().create_connection(ByteConnection, host, int(port))
     try:
         yield wire
     finally:

@@ -162,7 +162,7 @@ async def test_objects_from_before_the_start_are_frozen_for_the_garbage_collecto
 
     def tend() -> None:
         frozen.append(gc.get_freeze_count())
-        raise ZeroDivisionError  # ends the gateway: the count is recorded
+        raise ZeroDivisionError  # ends the gateway, because the count is recorded
 
     with (
         closing(serving.listen("127.0.0.1", 0)) as listener,

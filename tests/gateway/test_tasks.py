@@ -21,7 +21,7 @@ MODEL = model(f'<startEvent id="s"/><userTask id="u" name="Approve">{SALES}</use
 
 
 @dataclass
-class Tasks:
+class GatewayTasks:
     """A gateway, and a cluster with a clock that the test moves."""
 
     api: Api
@@ -35,15 +35,15 @@ class Tasks:
 
 
 @pytest.fixture
-async def it() -> AsyncIterator[Tasks]:
+async def it() -> AsyncIterator[GatewayTasks]:
     """Serve a gateway; each instance of the deployed process waits for a user task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", MODEL, XML)
-        yield Tasks(api, sc)
+        yield GatewayTasks(api, sc)
 
 
-async def test_tasks_are_listed_by_person_and_all_groups_in_one_request(it: Tasks) -> None:
+async def test_tasks_are_listed_by_person_and_all_groups_in_one_request(it: GatewayTasks) -> None:
     task = await it.open()
     for query, is_listed in (
         ("for_user=ann&group=none&group=sales", True),
@@ -64,7 +64,9 @@ async def test_tasks_are_listed_by_person_and_all_groups_in_one_request(it: Task
     assert (await it.api.get("/v1/tasks?" + 101 * "group=g&")).status == 422
 
 
-async def test_a_page_that_ends_early_has_a_link_to_the_next_page(it: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_ends_early_has_a_link_to_the_next_page(
+    it: GatewayTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tasks, "STEP_ROWS", 1)
     monkeypatch.setattr(routes, "SEARCH_S", 0.0)
     first, _ = await it.open(), await it.open()
@@ -72,7 +74,7 @@ async def test_a_page_that_ends_early_has_a_link_to_the_next_page(it: Tasks, mon
     assert (page["tasks"], f"/v1/tasks/{page['next']}") == ([], first)
 
 
-async def test_a_claim_without_an_assignee_is_refused_and_changes_nothing(it: Tasks) -> None:
+async def test_a_claim_without_an_assignee_is_refused_and_changes_nothing(it: GatewayTasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/claim", {"assignee": "ann"})
 
@@ -86,7 +88,7 @@ async def test_a_claim_without_an_assignee_is_refused_and_changes_nothing(it: Ta
     assert (found["state"], found["assignee"]) == (given_back["state"], None) == ("CREATED", None)
 
 
-async def test_a_refused_claim_names_the_present_assignee(it: Tasks) -> None:
+async def test_a_refused_claim_names_the_present_assignee(it: GatewayTasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/claim", {"assignee": "ann"})
 
@@ -98,7 +100,7 @@ async def test_a_refused_claim_names_the_present_assignee(it: Tasks) -> None:
     assert (await it.api.post(f"{task}/complete", {"assignee": "ann"})).json["state"] == "COMPLETED"
 
 
-async def test_changes_of_an_ended_task_are_refused_with_its_end(it: Tasks) -> None:
+async def test_changes_of_an_ended_task_are_refused_with_its_end(it: GatewayTasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/complete", {})
     await it.cluster.advance("PT0S")

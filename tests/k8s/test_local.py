@@ -9,13 +9,13 @@ from shardclock_server.sql.cluster.holders import SHARD
 from tests.support.charts import CLUSTER, render
 from tests.support.cli_asserts import DONE
 from tests.support.factories import holders_of, sql
-from tests.support.kuberay import Machine, Running
+from tests.support.kuberay import ContainerMachine, RunningContainer
 from tests.support.manifests import Pod, pod
 from tests.support.pods import COME_UP_S, FIRED, until_ready
 from tests.support.program import until
 
 
-def start(machine: Machine, keepers: Pod, name: str) -> Running:
+def start(machine: ContainerMachine, keepers: Pod, name: str) -> RunningContainer:
     socket = machine.place / name / "exporter.sock"
     socket.parent.mkdir()
     given = {"SHARDCLOCK_CLUSTER_ID": name, "SHARDCLOCK_METRICS_SOCKET": str(socket)}
@@ -24,7 +24,7 @@ def start(machine: Machine, keepers: Pod, name: str) -> Running:
     return running
 
 
-def serves(machine: Machine, name: str) -> bool:
+def serves(machine: ContainerMachine, name: str) -> bool:
     """Return whether exactly this pod's shards have slots."""
     shards = [it for it in asyncio.run(holders_of(machine.dsn, SHARD)) if it.part is not None]
     return {it.cluster_id for it in shards} == {name}
@@ -32,7 +32,7 @@ def serves(machine: Machine, name: str) -> bool:
 
 def test_a_rolling_update_moves_the_lead_and_a_timer_fires(dsn: str) -> None:
     keepers = pod(render(CLUSTER, {"mode": "local"}), "keepers")
-    with closing(Machine(dsn)) as machine:
+    with closing(ContainerMachine(dsn)) as machine:
         # Given a pod that fires timers, and its successor, which is ready because it stands by
         first = start(machine, keepers, "keepers-1")
         until(lambda: serves(machine, "keepers-1"), "the first pod to serve", within_s=COME_UP_S)

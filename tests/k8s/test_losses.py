@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.factories import sql
-from tests.support.kuberay import HEAD, Machine, Running, free_ports
+from tests.support.kuberay import HEAD, ContainerMachine, RunningContainer, free_ports
 from tests.support.manifests import CHOSEN
 from tests.support.pods import RUN_S, Pods, until_ready
 from tests.support.postgres import Server
@@ -29,7 +29,7 @@ CHECK = {"RAY_raylet_liveness_self_check_interval_ms": "4000"}  # Ray's default 
 
 
 def test_without_redis_shards_fire_until_the_shards_of_the_next_head_take_over(dsn: str) -> None:
-    with closing(Machine(dsn)) as machine:
+    with closing(ContainerMachine(dsn)) as machine:
         # Given serving shards, and timers for the next minute
         pods = Pods(machine, **CHECK)
         pods.until_serving()
@@ -61,14 +61,14 @@ class Remembered:
     """A cluster with a head that stores its state in Redis, with KubeRay's environment for Ray."""
 
     pods: Pods
-    redis: Running
+    redis: RunningContainer
     environment: Mapping[str, str]
 
 
 @pytest.fixture(scope="module")
 def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
     """Start a serving cluster. Each test except the last leaves a working cluster to the next test."""
-    with postgres(18).database() as dsn, closing(Machine(dsn, overlay=CHOSEN)) as machine:
+    with postgres(18).database() as dsn, closing(ContainerMachine(dsn, overlay=CHOSEN)) as machine:
         redis, environment = start_redis(machine)
         yield Remembered(Pods(machine, **environment), redis, environment)
 
@@ -124,7 +124,7 @@ def replace_head(pods: Pods, environment: Mapping[str, str]) -> None:
     pods.boot = pods.start_boot()
 
 
-def start_redis(machine: Machine) -> tuple[Running, Mapping[str, str]]:
+def start_redis(machine: ContainerMachine) -> tuple[RunningContainer, Mapping[str, str]]:
     """Run Redis with its container's command on a free port; yield it with KubeRay's environment for Ray."""
     if shutil.which("redis-server") is None:
         pytest.skip("no redis-server on PATH")

@@ -15,7 +15,7 @@ CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # CloudNativePG's labels of i
 
 
 @dataclass(frozen=True)
-class End:
+class ConnectionEnd:
     """One end of a connection: a pod of ours, a pod of another namespace, or an address outside."""
 
     labels: Mapping[str, str]
@@ -24,28 +24,33 @@ class End:
 
 
 OURS = ""
-API_SERVER, CREDENTIALS = End({}, "outside", "10.96.0.1"), End({}, "outside", "169.254.169.254")
-MACHINE, INTERNET = End({}, "outside", "192.168.1.10"), End({}, "outside", "1.1.1.1")
-MACHINE_6, INTERNET_6 = End({}, "outside", "fd00::10"), End({}, "outside", "2606:4700::1111")
-PROMETHEUS = End({"app.kubernetes.io/name": "prometheus"}, "monitoring")
-STRANGER = End({"app.kubernetes.io/name": "anything"}, "default")
-API_CLIENT = End({"shardclock-api-client": "true"}, "default")
-DNS = End({"k8s-app": "kube-dns"}, "kube-system")
+API_SERVER, CREDENTIALS = ConnectionEnd({}, "outside", "10.96.0.1"), ConnectionEnd({}, "outside", "169.254.169.254")
+MACHINE, INTERNET = ConnectionEnd({}, "outside", "192.168.1.10"), ConnectionEnd({}, "outside", "1.1.1.1")
+MACHINE_6, INTERNET_6 = ConnectionEnd({}, "outside", "fd00::10"), ConnectionEnd({}, "outside", "2606:4700::1111")
+PROMETHEUS = ConnectionEnd({"app.kubernetes.io/name": "prometheus"}, "monitoring")
+STRANGER = ConnectionEnd({"app.kubernetes.io/name": "anything"}, "default")
+API_CLIENT = ConnectionEnd({"shardclock-api-client": "true"}, "default")
+DNS = ConnectionEnd({"k8s-app": "kube-dns"}, "kube-system")
 # NodeLocal DNSCache has an address of the node, or is a pod to which the network plugin sends DNS requests.
-DNS_OF_NODE, DNS_ON_NODE = End({}, "outside", "169.254.20.10"), End({"k8s-app": "node-local-dns"}, "kube-system")
-OPERATOR = End({"app.kubernetes.io/name": "cloudnative-pg"}, "cnpg-system")
+DNS_OF_NODE, DNS_ON_NODE = (
+    ConnectionEnd({}, "outside", "169.254.20.10"),
+    ConnectionEnd({"k8s-app": "node-local-dns"}, "kube-system"),
+)
+OPERATOR = ConnectionEnd({"app.kubernetes.io/name": "cloudnative-pg"}, "cnpg-system")
 
 
-def allowed(policies: list[Object], source: End, target: End, port: int) -> bool:
+def allowed(policies: list[Object], source: ConnectionEnd, target: ConnectionEnd, port: int) -> bool:
     """Return whether the policies of both ends allow a connection."""
     return port in reachable(policies, source, target, (port,))
 
 
-def reachable(policies: list[Object], source: End, target: End, ports: tuple[int, ...]) -> set[int]:
+def reachable(policies: list[Object], source: ConnectionEnd, target: ConnectionEnd, ports: tuple[int, ...]) -> set[int]:
     return _passed(policies, "Egress", source, target, ports) & _passed(policies, "Ingress", target, source, ports)
 
 
-def _passed(policies: list[Object], way: str, here: End, there: End, ports: tuple[int, ...]) -> set[int]:
+def _passed(
+    policies: list[Object], way: str, here: ConnectionEnd, there: ConnectionEnd, ports: tuple[int, ...]
+) -> set[int]:
     if here.namespace != OURS:
         return set(ports)
     specs = [policy["spec"] for policy in policies if way in policy["spec"]["policyTypes"]]
@@ -60,7 +65,7 @@ def _has_port(rule: Object, port: int) -> bool:
     return "ports" not in rule or any(it["port"] <= port <= it.get("endPort", it["port"]) for it in rule["ports"])
 
 
-def _is(peer: Object, end: End) -> bool:
+def _is(peer: Object, end: ConnectionEnd) -> bool:
     if "ipBlock" in peer:
         block = peer["ipBlock"]
         within = end.address != "" and ip_address(end.address) in ip_network(block["cidr"])
@@ -79,15 +84,15 @@ def _fits(selector: Object, labels: Mapping[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
 
 
-def ends(overlay: str) -> dict[str, End]:
+def ends(overlay: str) -> dict[str, ConnectionEnd]:
     """Return an overlay's pods by component; Ray's have their colour in the name."""
     found = {}
     for pod in pods(whole(overlay)):
         name = pod.labels["app.kubernetes.io/component"]
         colour = pod.labels.get("ray.io/cluster", "").removeprefix("shardclock-")
-        found[f"{colour} {name}".strip()] = End(pod.labels)
+        found[f"{colour} {name}".strip()] = ConnectionEnd(pod.labels)
     if of_kind(whole(overlay), "Cluster"):
-        found["postgres"] = End(CNPG)
+        found["postgres"] = ConnectionEnd(CNPG)
     return found
 
 
@@ -153,7 +158,7 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
 
 def test_only_the_operator_reaches_the_status_port_of_postgres() -> None:
     policies = of_kind(whole("prod"), "NetworkPolicy")
-    postgres, pod = End(CNPG), ends("prod")
+    postgres, pod = ConnectionEnd(CNPG), ends("prod")
     assert allowed(policies, OPERATOR, postgres, 8000)
     assert allowed(policies, postgres, postgres, 5432)
     assert not any(allowed(policies, end, postgres, 8000) for name, end in pod.items() if name != "postgres")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.cli_asserts import DONE, NOT_THERE
-from tests.support.kuberay import Machine, Running
+from tests.support.kuberay import ContainerMachine, RunningContainer
 from tests.support.manifests import K8S, Object, build, of_kind, pods, whole
 from tests.support.tls import Authority, tls_before
 
@@ -64,12 +64,14 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def machine(dsn: str) -> Iterator[Machine]:
-    with closing(Machine(dsn, overlay="prod", by_tcp=True)) as machine:
+def machine(dsn: str) -> Iterator[ContainerMachine]:
+    with closing(ContainerMachine(dsn, overlay="prod", by_tcp=True)) as machine:
         yield machine
 
 
-def migrate(machine: Machine, authority: Authority, context: ssl.SSLContext | None, host: str = "localhost") -> Running:
+def migrate(
+    machine: ContainerMachine, authority: Authority, context: ssl.SSLContext | None, host: str = "localhost"
+) -> RunningContainer:
     """Run the migration as the Job does, on a server with a certificate."""
     with tls_before(machine.dsn, context) as port:
         # CloudNativePG's form, without TLS options.
@@ -81,30 +83,32 @@ def migrate(machine: Machine, authority: Authority, context: ssl.SSLContext | No
     return migration
 
 
-def test_a_postgres_with_a_certificate_of_our_authority_is_accepted(machine: Machine, authority: Authority) -> None:
+def test_a_postgres_with_a_certificate_of_our_authority_is_accepted(
+    machine: ContainerMachine, authority: Authority
+) -> None:
     migration = migrate(machine, authority, authority.certify("localhost"))
     assert migration.process.returncode == DONE, migration.said
 
 
 def test_a_postgres_with_a_certificate_of_another_authority_is_refused(
-    machine: Machine, authority: Authority, tmp_path: Path
+    machine: ContainerMachine, authority: Authority, tmp_path: Path
 ) -> None:
     migration = migrate(machine, authority, Authority(tmp_path / "another").certify("localhost"))
     assert migration.process.returncode == NOT_THERE, migration.said
     assert "certificate" in migration.said
 
 
-def test_a_postgres_of_another_name_is_refused(machine: Machine, authority: Authority) -> None:
+def test_a_postgres_of_another_name_is_refused(machine: ContainerMachine, authority: Authority) -> None:
     migration = migrate(machine, authority, authority.certify("somewhere.else"))
     assert migration.process.returncode == NOT_THERE, migration.said
     assert "certificate" in migration.said
 
 
-def test_a_postgres_without_tls_is_refused(machine: Machine, authority: Authority) -> None:
+def test_a_postgres_without_tls_is_refused(machine: ContainerMachine, authority: Authority) -> None:
     assert migrate(machine, authority, None).process.returncode == NOT_THERE
 
 
-def test_missing_certificates_are_named(machine: Machine, authority: Authority) -> None:
+def test_missing_certificates_are_named(machine: ContainerMachine, authority: Authority) -> None:
     # Given that a secret is missing, so that its volume is empty
     context = authority.certify("localhost")
     authority.ca.unlink()

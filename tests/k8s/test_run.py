@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET
 from tests.support.factories import sql
-from tests.support.kuberay import CLUSTER, WORKERS, Machine, Running
+from tests.support.kuberay import CLUSTER, WORKERS, ContainerMachine, RunningContainer
 from tests.support.manifests import K8S
 from tests.support.pods import RUN_S, Pods, until_ready
 from tests.support.postgres import Server
@@ -22,17 +22,17 @@ LEAVE_S = 25.0
 
 
 @pytest.fixture
-def machine(dsn: str) -> Iterator[Machine]:
-    with closing(Machine(dsn)) as machine:
+def machine(dsn: str) -> Iterator[ContainerMachine]:
+    with closing(ContainerMachine(dsn)) as machine:
         yield machine
 
 
-def ended(running: Running) -> int:
+def ended(running: RunningContainer) -> int:
     """Wait for a command's end, and return its exit code."""
     return running.process.wait(RUN_S)
 
 
-def migrate(machine: Machine, dsn: str) -> Running:
+def migrate(machine: ContainerMachine, dsn: str) -> RunningContainer:
     """Run the migration as the Job does, on a database."""
     machine.dsn, before = dsn, machine.dsn
     try:
@@ -44,7 +44,7 @@ def migrate(machine: Machine, dsn: str) -> Running:
 # --- the migration ----------------------------------------------------------------------------------------------------
 
 
-def test_the_migration_makes_the_schema_once(machine: Machine) -> None:
+def test_the_migration_makes_the_schema_once(machine: ContainerMachine) -> None:
     # Given an empty database
     sql(machine.dsn, "create database empty_one")
     empty = machine.dsn.replace(machine.dsn.partition("?")[0].rpartition("/")[2], "empty_one", 1)
@@ -65,7 +65,9 @@ def test_the_migration_makes_the_schema_once(machine: Machine) -> None:
         ("", BAD_INPUT),
     ],
 )
-def test_a_wrong_dsn_ends_the_migration_with_one_line_and_no_password(machine: Machine, wrong: str, code: int) -> None:
+def test_a_wrong_dsn_ends_the_migration_with_one_line_and_no_password(
+    machine: ContainerMachine, wrong: str, code: int
+) -> None:
     migration = migrate(machine, wrong)
     assert ended(migration) == code, migration.said
     assert len(migration.said.splitlines()) == 1
@@ -73,7 +75,7 @@ def test_a_wrong_dsn_ends_the_migration_with_one_line_and_no_password(machine: M
     assert SECRET not in migration.said
 
 
-def test_a_missing_database_ends_the_migration_with_one_line(machine: Machine) -> None:
+def test_a_missing_database_ends_the_migration_with_one_line(machine: ContainerMachine) -> None:
     migration = migrate(machine, machine.dsn.replace("/t_", "/u_", 1))
     assert ended(migration) == NOT_THERE, migration.said
     assert "is SHARDCLOCK_DSN_FILE right?" in migration.said
@@ -83,7 +85,7 @@ def test_a_missing_database_ends_the_migration_with_one_line(machine: Machine) -
 
 
 @pytest.mark.parametrize("component", ["metrics", "ray-worker"])
-def test_an_exporter_answers_its_probes_and_prometheus(machine: Machine, component: str) -> None:
+def test_an_exporter_answers_its_probes_and_prometheus(machine: ContainerMachine, component: str) -> None:
     pod = machine.pod(component)
     exporter = machine.start(pod, "exporter")
     until_ready(exporter, pod.container("exporter"))
@@ -95,7 +97,9 @@ def test_an_exporter_answers_its_probes_and_prometheus(machine: Machine, compone
     assert exporter.stop() == DONE
 
 
-def test_an_exporter_without_its_postgres_continues_and_gives_the_reason_why_it_is_not_ready(machine: Machine) -> None:
+def test_an_exporter_without_its_postgres_continues_and_gives_the_reason_why_it_is_not_ready(
+    machine: ContainerMachine,
+) -> None:
     machine.dsn = DOWN
     pod = machine.pod("metrics")
     container, exporter = pod.container("exporter"), machine.start(pod, "exporter")
@@ -113,7 +117,7 @@ def test_an_exporter_without_its_postgres_continues_and_gives_the_reason_why_it_
 @pytest.fixture(scope="module")
 def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
     """Start a serving Ray cluster of one head and one worker."""
-    with postgres(18).database() as dsn, closing(Machine(dsn)) as machine:
+    with postgres(18).database() as dsn, closing(ContainerMachine(dsn)) as machine:
         yield Pods(machine)
 
 
@@ -121,7 +125,7 @@ def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_node_without_the_database_s_setting_starts_no_actor_and_boot_names_the_setting(dsn: str) -> None:
-    with closing(Machine(dsn)) as machine:
+    with closing(ContainerMachine(dsn)) as machine:
         pods = Pods(machine, SHARDCLOCK_DSN_FILE="")
 
         why = "this Ray node doesn't know the database: set SHARDCLOCK_DSN_FILE"

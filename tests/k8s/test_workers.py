@@ -14,7 +14,7 @@ import pytest
 from shardclock_server.sql.cluster.holders import WORKER
 from tests.support.cli_asserts import DONE
 from tests.support.factories import sql
-from tests.support.kuberay import FOR_WORKERS, Machine, name_of
+from tests.support.kuberay import FOR_WORKERS, ContainerMachine, name_of
 from tests.support.manifests import WITH_APP
 from tests.support.pods import COME_UP_S, Pods
 from tests.support.postgres import Server
@@ -47,7 +47,7 @@ def waits(timer: shardclock.Timer) -> None:
 @pytest.fixture(scope="module")
 def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
     """Start a cluster with an app and serving shards, without a pod for workers."""
-    with postgres(18).database() as dsn, closing(Machine(dsn, overlay=WITH_APP[0])) as machine:
+    with postgres(18).database() as dsn, closing(ContainerMachine(dsn, overlay=WITH_APP[0])) as machine:
         (machine.place / "reminders.py").write_text(APP)
         pods = Pods(machine)
         pods.until_serving()

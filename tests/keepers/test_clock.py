@@ -18,7 +18,7 @@ NO_TIME_S = 1e-5  # the least delay; below Postgres's microsecond, rounding look
 DELAYS_S = st.floats(NO_TIME_S, 3)
 
 
-class Simulation:
+class SimulatedServer:
     """A server with a clock that is `offset_s` ahead of our clock, and the delays of the request and of the answer."""
 
     def __init__(self, offset_s: float = seconds_of(NOON)) -> None:
@@ -52,7 +52,7 @@ class Simulation:
 def test_the_estimate_is_never_ahead_of_postgres_with_any_split_of_the_delays(
     trips: list[tuple[float, float, float]],
 ) -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
     answers: list[tuple[float, float]] = []
 
     for there_s, back_s, idle_s in trips:
@@ -68,7 +68,7 @@ def test_the_estimate_is_never_ahead_of_postgres_with_any_split_of_the_delays(
 def test_the_estimate_is_ahead_of_a_clock_that_was_set_by_no_more_than_the_round_trip(
     trips: list[tuple[float, float, float]],
 ) -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
 
     for there_s, back_s, step_s in trips:
         simulation.offset_s += step_s
@@ -84,7 +84,7 @@ def test_before_the_first_answer_of_postgres_no_timer_is_due() -> None:
 
 
 def test_the_tightest_answer_wins_in_any_order() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
 
     for back_s in (0.5, 0.001, 0.3):
         simulation.ask(back_s=back_s)
@@ -95,7 +95,7 @@ def test_the_tightest_answer_wins_in_any_order() -> None:
 
 
 def test_an_answer_older_than_the_window_is_dropped() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
     simulation.ask(back_s=0.001)
     simulation.pass_time(WINDOW_S - 0.1)
     simulation.ask(back_s=0.05)
@@ -108,7 +108,7 @@ def test_an_answer_older_than_the_window_is_dropped() -> None:
 
 
 def test_the_only_answer_is_kept_until_the_next_answer() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
     simulation.ask(back_s=0.01)
 
     simulation.pass_time(1_000 * WINDOW_S)
@@ -117,7 +117,7 @@ def test_the_only_answer_is_kept_until_the_next_answer() -> None:
 
 
 def test_the_estimate_follows_a_clock_that_is_set_back_with_the_first_answer() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
     simulation.ask(back_s=0.001)
 
     simulation.offset_s -= 3_600
@@ -127,7 +127,7 @@ def test_the_estimate_follows_a_clock_that_is_set_back_with_the_first_answer() -
 
 
 def test_the_estimate_follows_a_clock_that_is_set_forward_with_the_first_answer() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
     simulation.ask(back_s=0.001)
 
     simulation.offset_s += 3_600
@@ -137,7 +137,7 @@ def test_the_estimate_follows_a_clock_that_is_set_forward_with_the_first_answer(
 
 
 def test_time_advances_between_answers() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
     simulation.ask()
     before = simulation.clock.now()
 
@@ -147,7 +147,7 @@ def test_time_advances_between_answers() -> None:
 
 
 def test_few_of_many_answers_are_kept() -> None:
-    simulation = Simulation()
+    simulation = SimulatedServer()
 
     for number in range(2 * SAMPLES_MAX):  # each sample is worse than the one before, so all samples are candidates
         simulation.ask(back_s=number * 1e-6)

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("collector")
 
 
-class Recorded:
+class RecordedKeeper:
     """A keeper that works until it is drained, or fails on request."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_its_process_collects_garbage_seldom_and_never_the_initial_objects() -> None:
-    one = Life(Recorded())
+    one = Life(RecordedKeeper())
     gc.unfreeze()
     gc.collect()
     there = len(gc.get_objects())
@@ -60,7 +60,7 @@ async def test_its_process_collects_garbage_seldom_and_never_the_initial_objects
 
 
 async def test_a_keeper_is_started_once_by_any_number_of_callers() -> None:
-    keeper = Recorded()
+    keeper = RecordedKeeper()
     one = Life(keeper)
 
     assert [one.start(), one.start()] == [7, 7]
@@ -74,7 +74,7 @@ async def test_a_keeper_is_started_once_by_any_number_of_callers() -> None:
 
 
 async def test_a_watcher_that_gives_up_does_not_end_the_keeper() -> None:
-    keeper = Recorded()
+    keeper = RecordedKeeper()
     one = Life(keeper)
     watching = asyncio.create_task(one.watch())
     await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_a_watcher_that_gives_up_does_not_end_the_keeper() -> None:
 
 
 async def test_a_keeper_that_fails_tells_its_watcher_and_ends_its_process(exits: list[int]) -> None:
-    keeper = Recorded()
+    keeper = RecordedKeeper()
     one = Life(keeper)
     watching = asyncio.create_task(one.watch())
     await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_a_keeper_that_fails_tells_its_watcher_and_ends_its_process(exits:
 
 
 async def test_a_drained_keeper_leaves_its_process_running(exits: list[int]) -> None:
-    one = Life(Recorded())
+    one = Life(RecordedKeeper())
     one.start()
 
     await one.drain()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.kube.conftest import Namespace
 from tests.support.charts import CLUSTER, SHARED
-from tests.support.kuberay import Machine, Running
+from tests.support.kuberay import ContainerMachine, RunningContainer
 from tests.support.manifests import Object, Pod
 from tests.support.pods import COME_UP_S, until_ready
 from tests.support.program import until
@@ -30,7 +30,7 @@ POD_S, HELM_S = 60.0, 120.0
 
 
 @pytest.fixture
-def machine(namespace: Namespace, dsn: str) -> Iterator[Machine]:
+def machine(namespace: Namespace, dsn: str) -> Iterator[ContainerMachine]:
     """Install both charts, and run the objects of the namespace on this machine."""
     namespace.kubectl("create", "secret", "generic", SECRET, f"--from-literal=dsn={dsn}")
     # The database's sockets need no certificate.
@@ -40,7 +40,7 @@ def machine(namespace: Namespace, dsn: str) -> Iterator[Machine]:
     for name, chart, values in (("shared", SHARED, shared), (RELEASE, CLUSTER, local)):
         done = namespace.kube.helm("install", name, str(chart), f"--namespace={namespace.name}", values=values)
         assert done.returncode == 0, done.stderr
-    with closing(Machine("")) as machine:
+    with closing(ContainerMachine("")) as machine:
         machine.objects = listed(namespace, "configmap")
         yield machine
 
@@ -67,14 +67,14 @@ def dsn_of(its: Namespace, each: Pod) -> str:
     return base64.b64decode(data[item["key"]]).decode()
 
 
-def start(its: Namespace, machine: Machine, each: Pod) -> Running:
+def start(its: Namespace, machine: ContainerMachine, each: Pod) -> RunningContainer:
     """Run the pod's container as the kubelet would: its command, settings and secret come from the API server."""
     (container,) = each.spec["containers"]
     machine.dsn = dsn_of(its, each)
     return machine.start(each, container["name"])
 
 
-def keep(its: Namespace, machine: Machine) -> Running:
+def keep(its: Namespace, machine: ContainerMachine) -> RunningContainer:
     keepers = pod_of(its, "--selector=app.kubernetes.io/component=keepers", "--field-selector=status.phase=Running")
     assert keepers is not None
     running = start(its, machine, keepers)
@@ -82,7 +82,7 @@ def keep(its: Namespace, machine: Machine) -> Running:
     return running
 
 
-def run_test(its: Namespace, machine: Machine) -> subprocess.CompletedProcess[str]:
+def run_test(its: Namespace, machine: ContainerMachine) -> subprocess.CompletedProcess[str]:
     """Run `helm test`, and its pod, until both have ended."""
     with ThreadPoolExecutor(1) as pool:
         words = ["test", RELEASE, f"--namespace={its.name}", "--logs", f"--timeout={HELM_S:.0f}s"]
@@ -109,7 +109,7 @@ def end(its: Namespace, status: dict[str, Any]) -> None:
     its.kubectl("patch", "pod", TEST_POD, "--subresource=status", "--type=merge", f"--patch={patch}")
 
 
-def test_helm_s_test_sees_a_timer_fire(namespace: Namespace, machine: Machine) -> None:
+def test_helm_s_test_sees_a_timer_fire(namespace: Namespace, machine: ContainerMachine) -> None:
     namespace.kubectl("scale", "deployment/shardclock-keepers", "--replicas=1")
     namespace.kubectl("rollout", "status", "deployment/shardclock-keepers", "--timeout=60s")
     keep(namespace, machine)
@@ -121,7 +121,9 @@ def test_helm_s_test_sees_a_timer_fire(namespace: Namespace, machine: Machine) -
     assert listed(namespace, "pods", "--selector=app.kubernetes.io/component=test") == []
 
 
-def test_helm_s_test_fails_if_no_cluster_fires_and_its_pod_stays(namespace: Namespace, machine: Machine) -> None:
+def test_helm_s_test_fails_if_no_cluster_fires_and_its_pod_stays(
+    namespace: Namespace, machine: ContainerMachine
+) -> None:
     done = run_test(namespace, machine)
 
     assert done.returncode == 1

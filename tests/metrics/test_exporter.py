@@ -230,13 +230,16 @@ def test_a_client_that_leaves_before_its_answer_is_logged_in_one_line(
 ) -> None:
     gone, answering = threading.Event(), threading.Event()
 
-    class Slow(Exporter):
+    class SlowExporter(Exporter):
         def collect(self) -> Iterator[Any]:
             answering.set()
             gone.wait(10)
             yield from super().collect()
 
-    with short_dir() as place, closing(Slow(ExporterConfig("127.0.0.1", 0, place / "e.sock", REPORTED))) as exporter:
+    with (
+        short_dir() as place,
+        closing(SlowExporter(ExporterConfig("127.0.0.1", 0, place / "e.sock", REPORTED))) as exporter,
+    ):
         exporter.start()
         assert exporter.address is not None
         client = socket.create_connection(("127.0.0.1", port_of(exporter.address)))

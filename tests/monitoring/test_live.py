@@ -23,7 +23,7 @@ from shardclock_server.embedded.server import EmbeddedPostgres
 from tests.support import ROOT
 from tests.support.cluster_faults import log_without_days, reported_clock, right_missing, transaction_held
 from tests.support.factories import BOUND_S
-from tests.support.monitored import Watched
+from tests.support.monitored import WatchedCluster
 from tests.support.processes import frozen, kill
 from tests.support.program import until
 from tests.support.prometheus import Prometheus, promtool
@@ -52,9 +52,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.exhaustive, pytest.mark.timed]
 
 
 @pytest.fixture(scope="module")
-def watched() -> Iterator[Watched]:
+def watched() -> Iterator[WatchedCluster]:
     """Run a cluster under load, scraped by a Prometheus with the rules sped up."""
-    watched = Watched(sped_up(rule_file(), FASTER, longer=LONGER))
+    watched = WatchedCluster(sped_up(rule_file(), FASTER, longer=LONGER))
     try:
         yield watched
     finally:
@@ -62,25 +62,25 @@ def watched() -> Iterator[Watched]:
 
 
 @pytest.fixture(scope="module")
-def prometheus(watched: Watched) -> Prometheus:
+def prometheus(watched: WatchedCluster) -> Prometheus:
     assert watched.prometheus is not None
     return watched.prometheus
 
 
-def test_no_alert_fires_on_a_healthy_cluster(watched: Watched, prometheus: Prometheus) -> None:
+def test_no_alert_fires_on_a_healthy_cluster(watched: WatchedCluster, prometheus: Prometheus) -> None:
     until(lambda: prometheus.value("sum(shardclock_timers_fired_total)"), "timers to fire")
     assert prometheus.alerts() == {}
     assert {rule["health"] for group in prometheus.ask("rules")["groups"] for rule in group["rules"]} == {"ok"}
 
 
-def test_promtool_accepts_the_served_metrics(watched: Watched) -> None:
+def test_promtool_accepts_the_served_metrics(watched: WatchedCluster) -> None:
     with urllib.request.urlopen(f"{watched.address}/metrics", timeout=BOUND_S) as answer:
         text = answer.read().decode()
     ours = "".join(line for line in text.splitlines(keepends=True) if "shardclock_" in line)
     assert promtool("check", "metrics", stdin=ours) == ""
 
 
-def test_every_query_of_every_panel_returns_data(watched: Watched, prometheus: Prometheus) -> None:
+def test_every_query_of_every_panel_returns_data(watched: WatchedCluster, prometheus: Prometheus) -> None:
     watched.command("scale", "--min", 2, "--max", 4, "--target", 5000)
     watched.sql("insert into shardclock.consumers (group_name) values ('for a moment')")
     watched.command("deploy", ROOT / "examples" / "order.bpmn")
@@ -141,7 +141,7 @@ class Seen:
         print(f"{name}: {cause} ({time.monotonic() - begun:.0f} s)")  # noqa: T201 - the figure, under -s
 
 
-def test_each_fault_sets_off_its_alert(watched: Watched, prometheus: Prometheus) -> None:
+def test_each_fault_sets_off_its_alert(watched: WatchedCluster, prometheus: Prometheus) -> None:
     seen = Seen(prometheus)
     _jobs(watched, seen)
     _slow_faults(watched, seen)
@@ -159,7 +159,7 @@ def test_each_fault_sets_off_its_alert(watched: Watched, prometheus: Prometheus)
         assert not any(odd in text for odd in ("<error", "<no value>", "{{", "NaN") for text in said.values()), said
 
 
-def _slow_faults(watched: Watched, seen: Seen) -> None:
+def _slow_faults(watched: WatchedCluster, seen: Seen) -> None:
     """Cause all faults with a slow alert at the same time."""
     assert watched.load is not None
     seen.are_quiet(
@@ -217,7 +217,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
     watched.command("scale", 2)
 
 
-def _jobs(watched: Watched, seen: Seen) -> None:
+def _jobs(watched: WatchedCluster, seen: Seen) -> None:
     seen.are_quiet("ShardclockJobNotSucceeding", "ShardclockJobCrashes", "ShardclockJobStartsLate")
     (watched.place / "refresh-fails").touch()
     for job in ("crashes", "finds_no_room"):
@@ -230,7 +230,7 @@ def _jobs(watched: Watched, seen: Seen) -> None:
     (watched.place / "refresh-fails").unlink()
 
 
-def _processes(watched: Watched, seen: Seen) -> None:
+def _processes(watched: WatchedCluster, seen: Seen) -> None:
     """Cause an incident, a given-up signal, and missing rights of engines and exporters."""
     seen.are_quiet(
         "ShardclockIncidents", "ShardclockIncidentsOpen", "ShardclockSignalsGivenUp", "ShardclockNothingAdvances",
@@ -248,7 +248,7 @@ def _processes(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockSignalsWait", "the signals that wait for them")
 
 
-def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.0) -> None:
+def _schedule(watched: WatchedCluster, target: str, timers: int, *, every_s: float = 0.0) -> None:
     text = (
         "select shardclock.schedule_timer(due_date => now() + i * $3::double precision * interval '1 s', target => $2)"
         " from generate_series(1, $1::integer) i"
@@ -256,13 +256,13 @@ def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.
     watched.sql(text, timers, target, every_s)
 
 
-def _connections_near_limit(watched: Watched, seen: Seen) -> None:
+def _connections_near_limit(watched: WatchedCluster, seen: Seen) -> None:
     seen.are_quiet("ShardclockConnectionsNearLimit")
     with connections_taken(watched):
         seen.until("ShardclockConnectionsNearLimit", "a client that takes nearly all connections")
 
 
-def _on_hold(watched: Watched, seen: Seen) -> None:
+def _on_hold(watched: WatchedCluster, seen: Seen) -> None:
     """Assign the database to another installation for a while."""
     seen.are_quiet("ShardclockOnHold")
     watched.sql("update shardclock.identity set name = 'another'")
@@ -271,7 +271,7 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
     until(watched.up.serving, "two shards again")
 
 
-def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
+def _flapping(watched: WatchedCluster, prometheus: Prometheus, seen: Seen) -> None:
     """Kill one keeper of each role in each of several minutes, on the test's faster scale."""
     seen.are_quiet(*FLAPPING.values())
     kills = {"shard": watched.kill_a_shard, "worker": watched.kill_a_worker, "engine": watched.kill_an_engine}
@@ -286,7 +286,9 @@ def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
     until(lambda: not MISSING & prometheus.alerts().keys(), "nobody to be told missing", within_s=ALERT_S)
 
 
-def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Callable[[], None], recent: str) -> None:
+def _kill_again_and_again(
+    watched: WatchedCluster, prometheus: Prometheus, kill_one: Callable[[], None], recent: str
+) -> None:
     for _ in range(KILLS):
         kill_one()
         until(lambda: prometheus.value(recent), "a takeover to be seen", within_s=BOUND_S)
@@ -294,7 +296,7 @@ def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Ca
         until(lambda: prometheus.value(recent) == 0, "a minute without one", within_s=BOUND_S)
 
 
-def _everything_dies(watched: Watched, seen: Seen) -> None:
+def _everything_dies(watched: WatchedCluster, seen: Seen) -> None:
     """Kill all shards, engines and workers without a coordinator to replace them, then stop the ramp."""
     seen.are_quiet(
         "ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader", "ShardclockNoShardAlive",
@@ -322,7 +324,7 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
     watched.command("ramp", 150_000)
 
 
-def _no_postgres_and_no_exporter(watched: Watched, seen: Seen) -> None:
+def _no_postgres_and_no_exporter(watched: WatchedCluster, seen: Seen) -> None:
     seen.are_quiet("ShardclockStoreDown", "ShardclockExporterAbsent")
     watched.postgres.close()
     seen.until("ShardclockStoreDown", "a Postgres that is stopped")
@@ -332,7 +334,7 @@ def _no_postgres_and_no_exporter(watched: Watched, seen: Seen) -> None:
 
 
 @contextmanager
-def _no_more_starts(watched: Watched) -> Iterator[None]:
+def _no_more_starts(watched: WatchedCluster) -> Iterator[None]:
     """Prevent the start of a handler's process while timers call the handler."""
     mark = watched.place / "no-more-starts"
     mark.touch()

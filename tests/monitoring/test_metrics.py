@@ -34,7 +34,7 @@ NAMES = FAMILIES.keys() | {shown_name(family) for family in OF_EXPORTER.values()
 ASKED = re.compile(r"(?<![\w:])shardclock_\w+(?![\w:])")
 
 
-class Page(Collector):
+class AllSeries(Collector):
     """Serve one series of each family, as an exporter does when all sources report all metrics."""
 
     def collect(self) -> Any:
@@ -47,7 +47,7 @@ class Page(Collector):
 
 def test_promtool_accepts_each_metric() -> None:
     registry = CollectorRegistry()
-    registry.register(Page())
+    registry.register(AllSeries())
     assert promtool("check", "metrics", stdin=generate_latest(registry).decode()) == ""
 
 

@@ -37,14 +37,14 @@ def measured(name: str, note: str = "", **figures: Sequence[float]) -> Measured:
     return Measured("drain", name, "1.0", "as shipped", {key: list(values) for key, values in figures.items()}, note)
 
 
-class Small(Limit):
+class SmallLimit(Limit):
     """The contender that runs only our statement, with few timers."""
 
     drained = 2_000
 
 
 async def test_a_drain_counts_from_the_first_firing_to_the_last(dsn: str) -> None:
-    limit = Small()
+    limit = SmallLimit()
     await limit.open(dsn)
     try:
         figures = await drain.measure(limit)

@@ -21,7 +21,7 @@ from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.cli_asserts import DONE, NOT_DONE
-from tests.support.doc_blocks import Block, blocks
+from tests.support.doc_blocks import CodeBlock, blocks
 from tests.support.factories import BOUND_S
 from tests.support.gateways import serving_beside
 from tests.support.job_runs import declare
@@ -47,11 +47,11 @@ def of(kind: str) -> list[object]:
     return [pytest.param(b, id=b.where, marks=[*_skipped(b), *_slow(b)]) for b in blocks() if b.kind == kind]
 
 
-def _skipped(block: Block) -> list[pytest.MarkDecorator]:
+def _skipped(block: CodeBlock) -> list[pytest.MarkDecorator]:
     return [pytest.mark.skip(reason=block.reason)] if block.reason else []
 
 
-def _slow(block: Block) -> list[pytest.MarkDecorator]:
+def _slow(block: CodeBlock) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if GATEWAY in block.text else []
 
 
@@ -88,7 +88,7 @@ def in_words(command: str) -> list[str] | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", of("console"))
 def test_the_commands_of_a_block_exit_with_0_and_with_1_only_if_a_confirmation_lacks(
-    block: Block, dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    block: CodeBlock, dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = [checked(command) for command in commands(block.text)]
     if GATEWAY in block.text:
@@ -107,7 +107,7 @@ def test_the_commands_of_a_block_exit_with_0_and_with_1_only_if_a_confirmation_l
         assert done.code == (NOT_DONE if NEEDS_YES in done.err else DONE), f"{block.where}: {words}: {done.err}"
 
 
-def _ask(typed: list[str], block: Block, dsn: str) -> None:
+def _ask(typed: list[str], block: CodeBlock, dsn: str) -> None:
     """Run commands against a gateway that has the timers of the page's earlier blocks."""
     if shutil.which("curl") is None:
         pytest.skip("there is no curl here")
@@ -121,7 +121,7 @@ async def _schedule_named(dsn: str, *names: str) -> None:
         await ScheduleBatch([NewTimer.from_fields({"delay": "PT1H", "name": name}) for name in names]).send(session)
 
 
-def _type(script: str, block: Block, dsn: str) -> None:
+def _type(script: str, block: CodeBlock, dsn: str) -> None:
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as data_dir:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
@@ -174,7 +174,7 @@ def with_examples(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("block", of("sql"))
-def test_an_sql_block_runs(block: Block, postgres: Callable[[int], Server], with_examples: str) -> None:
+def test_an_sql_block_runs(block: CodeBlock, postgres: Callable[[int], Server], with_examples: str) -> None:
     async def execute(dsn: str) -> None:
         connection = await asyncpg.connect(dsn, timeout=BOUND_S)
         try:
@@ -187,7 +187,7 @@ def test_an_sql_block_runs(block: Block, postgres: Callable[[int], Server], with
 
 
 @pytest.mark.parametrize("block", of("python"))
-def test_a_python_block_runs(block: Block, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_block_runs(block: CodeBlock, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDCLOCK_DSN", dsn)
     if GATEWAY not in block.text:
         _execute(block.text, block)
@@ -196,5 +196,5 @@ def test_a_python_block_runs(block: Block, dsn: str, monkeypatch: pytest.MonkeyP
         _execute(block.text.replace(GATEWAY, url), block)
 
 
-def _execute(text: str, block: Block) -> None:
+def _execute(text: str, block: CodeBlock) -> None:
     exec(compile(text, block.where, "exec"), {"__name__": "__main__"})

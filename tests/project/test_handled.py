@@ -79,7 +79,7 @@ async def test_the_database_is_not_queried_before_all_jobs_were_called(called: C
         await completed(called, 4, within_s=0.1)
 
 
-class Small(SqlAlone):
+class SmallSqlAlone(SqlAlone):
     """Our SQL alone, with few timers."""
 
     drained = 2_000
@@ -99,7 +99,7 @@ async def test_the_contender_that_runs_only_our_sql_measures_from_the_due_date_t
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handled, "MARGIN_S", 3.0)
-    contender = Small()
+    contender = SmallSqlAlone()
     async with opened(contender, dsn):
         figures = await handled.measure(contender)
 
@@ -113,7 +113,7 @@ async def test_the_contender_that_runs_only_our_sql_measures_from_the_due_date_t
 
 
 async def test_our_sql_returns_when_each_timer_was_due_and_claimed(dsn: str) -> None:
-    contender = Small()
+    contender = SmallSqlAlone()
     async with opened(contender, dsn):
         batch = Batch.overdue(500)
         await contender.put(batch)

@@ -32,7 +32,7 @@ UV = re.search(r"^UV := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Reader:
+class PageReader:
     """A reader of the page; the test's folders replace the folders on the page."""
 
     place: Path
@@ -77,7 +77,7 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def reader(wheels: dict[str, Path]) -> Iterator[Reader]:
+def reader(wheels: dict[str, Path]) -> Iterator[PageReader]:
     """Make a machine that has only uv and Python; its pip and uv find the wheels as on a package index."""
     # Not pytest's folder, which only its owner may read: root's embedded Postgres runs as another user.
     with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
@@ -85,7 +85,7 @@ def reader(wheels: dict[str, Path]) -> Iterator[Reader]:
         yield _machine(Path(folder), wheels["server"].parent)
 
 
-def _machine(place: Path, wheels: Path) -> Reader:
+def _machine(place: Path, wheels: Path) -> PageReader:
     (place / "empty").mkdir()
     (place / "srv/shop/shop").mkdir(parents=True)
     (place / "srv/shop/shop/jobs.py").write_text(APP)
@@ -98,7 +98,7 @@ def _machine(place: Path, wheels: Path) -> Reader:
     (place / "bin").mkdir()
     (place / "bin" / "python3").symlink_to(Path(sys.base_prefix) / "bin" / "python3")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SHARDCLOCK_", "PYTHON", "UV_"))}
-    return Reader(
+    return PageReader(
         place,
         kept
         | {
@@ -117,7 +117,7 @@ def _machine(place: Path, wheels: Path) -> Reader:
 
 
 @pytest.mark.exhaustive  # the time limit is long, because the installations download and unpack hundreds of megabytes
-def test_each_command_of_the_page_works_in_its_order(reader: Reader) -> None:
+def test_each_command_of_the_page_works_in_its_order(reader: PageReader) -> None:
     typed = [line[2:] for block in BLOCKS for line in block.text.splitlines()]
 
     for command in typed:

@@ -77,7 +77,7 @@ POLICIES = ["fire_once", "fire_all", "skip"]
 
 
 @dataclass
-class Cluster:
+class ShardOnTestClock:
     """One shard, with a clock that the test moves by weeks."""
 
     shard: HolderClient
@@ -100,7 +100,7 @@ class Cluster:
 
 
 @dataclass
-class Story:
+class ScheduleStory:
     """One schedule, as the log shows it: the occurrences that have a record, and the occurrences that fired."""
 
     numbers: list[int] = field(default_factory=list)
@@ -134,7 +134,7 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
         assert all(isinstance(outcome, Scheduled) for outcome in outcomes)
 
         # When five weeks pass, and the clocks change during an outage of a day
-        cluster, end = Cluster(shard, begin), begin + 35 * DAY
+        cluster, end = ShardOnTestClock(shard, begin), begin + 35 * DAY
         await cluster.pass_until(outage)
         cluster.now = outage + DAY
         await cluster.pass_until(end)
@@ -150,7 +150,7 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
         check(stories[timer.name or ""], dates[text, zone], missed, outage)
 
 
-def check(story: Story, dates: list[datetime], missed: str, outage: datetime) -> None:
+def check(story: ScheduleStory, dates: list[datetime], missed: str, outage: datetime) -> None:
     """Compare a schedule's records with its dates and its policy."""
     assert story.numbers == list(range(1, len(dates) + 1)), "S5: in order, no gap, each once"
     assert story.fired == {number: dates[number - 1] for number in story.fired}, "S6: as the oracle says"
@@ -165,16 +165,16 @@ def check(story: Story, dates: list[datetime], missed: str, outage: datetime) ->
             assert silent == {number for number in during if dates[number - 1] < outage + DAY - NOT_MISSED}
 
 
-async def stories_of(dsn: str) -> dict[str, Story]:
+async def stories_of(dsn: str) -> dict[str, ScheduleStory]:
     """Read each schedule's records from the log; the keys are names."""
     rows = await query(
         dsn,
         "select name, intent, occurrence, due_date, coalesce((detail ->> 'count')::integer, 1) as count"
         " from shardclock.command_log order by position",
     )
-    stories: dict[str, Story] = {}
+    stories: dict[str, ScheduleStory] = {}
     for row in rows:
-        story = stories.setdefault(row["name"], Story())
+        story = stories.setdefault(row["name"], ScheduleStory())
         story.numbers += range(row["occurrence"], row["occurrence"] + row["count"])
         if row["intent"] == "TRIGGERED":
             assert row["occurrence"] not in story.fired, "S3: at most once"

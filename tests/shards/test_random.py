@@ -26,7 +26,7 @@ TUNING: dict[str, Any] = {"lease_s": 3.0, "horizon_s": 1.0, "heartbeat_s": 0.3, 
 STEPS, STEP_S = 60, 0.08
 
 
-class Run:
+class LoadWithFaults:
     """Run a load with faults, and record the answers that the clients got."""
 
     def __init__(self, pool: ShardPool, client: asyncpg.Connection, seed: int) -> None:
@@ -136,7 +136,7 @@ class _ChangedMind(Exception):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1])
 async def test_random_faults_break_no_promise(pool: ShardPool, seed: int) -> None:
-    run = Run(pool, await connect(pool.dsn), seed)
+    run = LoadWithFaults(pool, await connect(pool.dsn), seed)
     try:
         await run.whole()
     finally:

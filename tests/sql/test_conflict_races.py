@@ -1,4 +1,4 @@
-"""Prove that a change by name that waits for another change finds the timer that has the name afterwards."""
+"""Prove that a change by name waits for another change of the name, and then applies to the timer with the name."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ async def test_many_deliveries_of_one_target_delay_no_other_target(
 async def test_tenants_share_few_slots_at_random_and_never_exceed_the_slots(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
-    # Given so many tenants that no random choice uses up one tenant's deliveries, as empty lanes stay known for a while
+    # Given so many tenants that no tenant's deliveries end during the test: a worker reads an empty lane for a while
     for tenant in range(20):
         await deliver(shard, 12, tenant_id=f"'t{tenant}'")
 

@@ -1,4 +1,4 @@
-"""Prove that a claim of known lanes reads the rows after its position, and no settled rows."""
+"""Prove that a claim from known lanes reads only the rows after the position in each lane, and no settled rows."""
 
 from __future__ import annotations
 

@@ -38,14 +38,14 @@ OTHER = "cart.left"
 LEASE_IS_OVER = "update shardclock.deliveries set claimed_until = now()"
 
 
-class Verb(NamedTuple):
+class DeliveryVerb(NamedTuple):
     """A verb, and its answer for a success."""
 
     act: Callable[[Session, int], Awaitable[str]]
     answer: str
 
 
-CANCEL, RETRY = Verb(cancel_delivery, "DISCARDED"), Verb(retry_delivery, "DUE")
+CANCEL, RETRY = DeliveryVerb(cancel_delivery, "DISCARDED"), DeliveryVerb(retry_delivery, "DUE")
 each_verb = pytest.mark.parametrize("verb", [CANCEL, RETRY], ids=["cancel", "retry"])
 
 
@@ -116,7 +116,7 @@ async def test_a_due_delivery_keeps_its_turn(
 
 @each_verb
 async def test_a_claimed_delivery_is_left_to_its_worker(
-    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
@@ -130,7 +130,7 @@ async def test_a_claimed_delivery_is_left_to_its_worker(
 
 @each_verb
 async def test_a_claimed_delivery_is_not_locked_until_the_end_of_the_caller_s_transaction(
-    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
@@ -143,7 +143,7 @@ async def test_a_claimed_delivery_is_not_locked_until_the_end_of_the_caller_s_tr
 
 @each_verb
 async def test_a_delivery_whose_lease_has_ended_is_free(
-    operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     worker.now = await shard.value("select now() - interval '1 minute'")
@@ -157,7 +157,7 @@ async def test_a_delivery_whose_lease_has_ended_is_free(
 
 @each_verb
 async def test_a_delivery_that_was_given_up_is_a_dead_letter_and_an_unknown_one_is_not_found(
-    operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     await worker.settle(*map(dead, await worker.take()))
@@ -185,7 +185,7 @@ async def test_a_start_of_a_job_is_not_cancelled_as_a_delivery(dsn: str, operato
 
 @each_verb
 async def test_if_a_concurrent_claim_commits_the_verb_changes_nothing(
-    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     await operator.begin()
@@ -225,7 +225,7 @@ async def test_a_cancel_that_is_rolled_back_leaves_the_delivery_to_the_next_clai
 
 @each_verb
 async def test_if_a_late_settlement_fails_the_attempt_the_waiting_verb_changes_the_delivery(
-    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
@@ -241,7 +241,7 @@ async def test_if_a_late_settlement_fails_the_attempt_the_waiting_verb_changes_t
 
 @each_verb
 async def test_if_a_late_settlement_ends_the_delivery_the_waiting_verb_returns_that_end(
-    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()

@@ -9,7 +9,7 @@ from shardclock_server.sql.scripts import steps
 from tests.support.factories import query
 from tests.support.sql_client import session
 
-# Objects of steps, without partitions of the log, and without sequences of identity columns.
+# The objects that migration steps create, without the log's partitions and the sequences of identity columns.
 OBJECTS = """
     select c.relname::text from pg_class c
     where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S', 'c') and c.relname !~ $1

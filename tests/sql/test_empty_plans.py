@@ -18,7 +18,7 @@ from tests.support.factories import BOUND_S, query
 from tests.support.statement_headers import NAMES
 
 MANY = 2_000
-PLANNED_AFTER = 6  # calls: from then on Postgres keeps a plan
+PLANNED_AFTER = 6  # from this number of calls on, Postgres keeps a plan
 TABLES = (
     "deliveries",
     "instances",
@@ -115,9 +115,10 @@ GROWING = {
     "process_starts", "requests", "subscriptions", "task_acts", "tasks", "timers",
 }  # fmt: skip
 NO_PLAN = {"lock_api_keys"}  # the statement locks a table
-# These statements read an index once, from its start, and at most one page of rows.
+# These statements read an index from its start, but only once and at most one page of rows.
 FROM_THE_BEGINNING = {("measure_processes", "deliveries_deferred")}
-# The search of a clock that tests move reads all rows, because a test's database is small.
+# This statement finds the next due row for a test that moves the clock. It may read all rows, because the database of
+# a test is small.
 OF_TESTS = {"next_due"}
 STATEMENTS = [name for name in NAMES if name not in NO_PLAN | OF_TESTS]
 
@@ -137,7 +138,7 @@ def is_probe(scan: dict[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, str]:
-    """Return the settings of the sessions of shards, workers and engines, which plan each statement once."""
+    """Return the settings of the sessions of shards, workers and engines, with one plan for all executions."""
     return {**QUEUE_PLANS, "plan_cache_mode": "force_generic_plan"}
 
 
@@ -174,7 +175,8 @@ def test_this_test_finds_all_statements() -> None:
     assert len(STATEMENTS) > 100
 
 
-# A partial index is not affected: a lookup by key does not have its condition.
+# The indexes that contain the primary key in a later column. Partial indexes are left out, because the planner can't
+# use them for a lookup by key.
 OTHERS = """
     select c.relname as of_table, i.indexrelid::regclass::text as index, a.attname as key
     from pg_index p
@@ -190,13 +192,13 @@ FIRST_COLUMNS = """
     join pg_class c on c.oid = i.indexrelid and c.relnamespace = 'shardclock'::regnamespace
 """
 LISTED = {"task_acts", "audit"}  # No statement searches these tables for a single row.
-# Statements list these rows in order, for one tenant or for all tenants. Instances are kept for days, so their table is
-# never emptied. Tasks are looked up one at a time.
+# These tables may have such an index, because statements list their rows in order, for one tenant or for all tenants.
+# Instances are kept for days, so their table is never emptied. Tasks are looked up one at a time.
 IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
-# The first statement resolves all incidents, the second reads the small database of a test, and the third counts all
-# dead letters that a bulk change selects. The fourth reads the failing deliveries of all targets, like the page of
-# failing deliveries beside it. The fifth reads the API keys, of which a tenant has a few.
+# Statements that may read a whole index, in this order: the first resolves all incidents, the second reads the small
+# database of a test, the third counts all dead letters that a bulk change selects, the fourth reads the failing
+# deliveries of all targets, and the fifth reads the API keys, of which a tenant has a few.
 WHOLE = {
     ("resolve_incidents", "incidents_pkey"),
     ("next_due", "timers_by_slot"),

@@ -1,4 +1,4 @@
-"""Prove the measurements of jobs: a start's wait, the last start's delay, and the age of an overdue success."""
+"""Prove the measurements of jobs: the wait of starts, the last start's delay, and the age of an overdue success."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ FOLLOWING = {
 }
 
 
-class Story:
+class JobStory:
     """Two workers, a shard and a client that act at random; each worker may be late with the end of its run."""
 
     def __init__(self, dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int) -> None:
@@ -107,7 +107,7 @@ async def test_in_any_order_each_run_ends_once_and_the_job_continues(
     dsn: str, shard: HolderClient, workers: list[JobWorker], overlap: str, seed: int
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap=overlap))
-    story = Story(dsn, shard, workers, seed)
+    story = JobStory(dsn, shard, workers, seed)
 
     for _ in range(STEPS):
         await story.step()

@@ -1,4 +1,4 @@
-"""Prove that plans stay right in two cases with frequent errors: after an outage, and on a table that was empty."""
+"""Prove that Postgres chooses good plans in two difficult cases: after an outage, and on a table that was empty."""
 
 from __future__ import annotations
 

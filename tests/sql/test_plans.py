@@ -131,7 +131,7 @@ async def test_a_claim_reads_each_leased_row_once_and_no_other_rows(many: str, s
 
     reading = await take.explain(*taking(shards))
 
-    # The known price of a horizon: each claim reads past the timers that are leased for the next two seconds.
+    # This is the known cost of the horizon: each claim also reads the timers that are already leased.
     assert reading.rows <= DUE / shards * 1.1
     await transaction.rollback()
     await take.connection.close()

@@ -145,7 +145,7 @@ async def fill(dsn: str) -> None:
     await query(dsn, "vacuum analyze")
 
 
-class Reading(NamedTuple):
+class StatementReading(NamedTuple):
     """The number of returned rows, the number of read rows, and the used indexes of a statement."""
 
     found: int
@@ -153,7 +153,7 @@ class Reading(NamedTuple):
     indexes: list[str]
 
 
-async def reading(dsn: str, role: str, name: str, values: dict[str, Any]) -> Reading:
+async def reading(dsn: str, role: str, name: str, values: dict[str, Any]) -> StatementReading:
     """Send a statement as a gateway does, on a new connection."""
     async with Session(as_role(dsn, role), application="test", timeout_s=BOUND_S, plans=CLIENT_PLANS) as session:
         session.serve(frozenset({BIG}))
@@ -164,7 +164,7 @@ async def reading(dsn: str, role: str, name: str, values: dict[str, Any]) -> Rea
                 is_call = name == "end_of_page"
                 asked = call_of(name, values) if is_call else statement(name).with_values(values)
                 rows = await connection.fetch(*asked)
-                return Reading(
+                return StatementReading(
                     len(rows), await connection.fetchval(READ), await connection.fetchval(INDEXES_USED) or []
                 )
             finally:

@@ -1,4 +1,4 @@
-"""Prove that the pool lends sessions to all callers, and never lends the last sessions to a tenant with many."""
+"""Prove that the pool lends sessions to all callers, and that one tenant can't get the last free sessions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.factories import BOUND_S
 
 MANY, FEW = 3_000, 10
-PLANNED_AFTER = 6  # calls: from then on Postgres keeps a plan
+PLANNED_AFTER = 6  # from this number of calls on, Postgres keeps a plan
 # Each instance has its own definition and business key. Each instance waits for one task; the log has the end of
 # another task of the instance.
 FILL = """

@@ -235,7 +235,7 @@ async def test_a_test_that_moves_the_clock_gets_only_the_first_start(dsn: str, s
     assert due.timer_key == first
 
 
-class Story:
+class QueueStory:
     """Two workers, a shard and a client that act at random."""
 
     def __init__(self, dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int) -> None:
@@ -289,7 +289,7 @@ class Story:
 async def test_no_order_of_requests_begins_ends_and_deaths_changes_the_order_of_the_runs(
     dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int
 ) -> None:
-    story = Story(dsn, shard, workers, seed)
+    story = QueueStory(dsn, shard, workers, seed)
     for _ in range(80):
         await story.step()
 

@@ -100,7 +100,7 @@ async def test_an_hourly_rule_that_is_declared_more_often_than_it_is_due_keeps_i
     await by_sql(shard, schedule="R/PT1H/2051-01-31T08:00Z")
     await plan(shard)
     for _ in range(3):
-        # A quarter of an hour passes.
+        # The dates move back by a quarter of an hour, as if this time had passed.
         shift = "update shardclock.timers set anchor = anchor - $1::interval, due_date = due_date - $1::interval"
         await query(shard.dsn, shift, HOUR / 4)
         await by_sql(shard, schedule="R/PT1H/2051-01-31T08:00Z")

@@ -211,7 +211,7 @@ async def test_after_a_connection_loss_during_a_commit_a_repeated_request_gives_
     dsn: str, answer_lost: bool
 ) -> None:
     asked = [timer(name=f"n{i}") for i in range(50)]
-    async with Wire(dsn) as wire, session(dsn) as direct, session(wire.dsn) as client:
+    async with CuttingProxy(dsn) as wire, session(dsn) as direct, session(wire.dsn) as client:
         drawn = await draw_keys(client, 50)
         wire.cut_at(b"COMMIT;", after_the_server_read_it=answer_lost)
 
@@ -247,7 +247,7 @@ async def test_only_the_faulty_timer_that_the_model_accepted_is_refused(dsn: str
     assert await value(dsn, "select count(*) from shardclock.timers") == 7
 
 
-class Wire:
+class CuttingProxy:
     """Forward bytes between a client and Postgres's socket, and cut the connection at a message."""
 
     def __init__(self, dsn: str) -> None:

@@ -53,7 +53,7 @@ async def fill(dsn: str) -> None:
     await query(dsn, "vacuum analyze")
 
 
-class Reading(NamedTuple):
+class PageReading(NamedTuple):
     """The rows of a page, the rows read from timers and from the log, and the used indexes."""
 
     found: int
@@ -69,7 +69,7 @@ async def reading(
     *,
     function: str = "find_timers",
     **more: object,
-) -> Reading:
+) -> PageReading:
     """Search one page as any client does, on a new connection."""
     arguments = {key: it for key, it in asdict(wanted).items() if it is not None} | more
     after = "page" if function == "find_timers" else "after_key"
@@ -79,39 +79,41 @@ async def reading(
         async with connection.transaction():
             text = f"select from shardclock.{function}({', '.join(named)})"
             rows = await connection.fetch(text, PAGE, page, state, *arguments.values())
-            return Reading(len(rows), await connection.fetchval(READ), await connection.fetchval(INDEXES_USED) or [])
+            return PageReading(
+                len(rows), await connection.fetchval(READ), await connection.fetchval(INDEXES_USED) or []
+            )
     finally:
         await connection.close()
 
 
 # A filter, the rows of its page, the limits of rows to read, and the index.
-FOUND: dict[str, tuple[str, TimerFilter, Reading]] = {
-    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "no_tenant": (PENDING, TimerFilter(tenant_id="nobody"), Reading(0, 0, ["timers_by_tenant"])),
-    "big_tenant": (PENDING, TimerFilter(tenant_id="big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), Reading(11, 11, ["timers_by_name_prefix"])),
-    "process": (PENDING, TimerFilter(process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
-    "both": (PENDING, TimerFilter("big", process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
-    "all": (PENDING, TimerFilter(), Reading(PAGE, SLOTS * (PAGE + 1), ["timers_by_slot"])),
-    "paused_of_a_tenant": (PAUSED, TimerFilter("big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "target": (PENDING, TimerFilter(target=HANDLER), Reading(PAGE, PAGE, ["timers_by_target"])),
-    "rare_target": (PENDING, TimerFilter(target=RARE), Reading(PAGE, PAGE, ["timers_by_target"])),
+FOUND: dict[str, tuple[str, TimerFilter, PageReading]] = {
+    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), PageReading(PAGE, PAGE, ["timers_by_tenant"])),
+    "no_tenant": (PENDING, TimerFilter(tenant_id="nobody"), PageReading(0, 0, ["timers_by_tenant"])),
+    "big_tenant": (PENDING, TimerFilter(tenant_id="big"), PageReading(PAGE, PAGE, ["timers_by_tenant"])),
+    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), PageReading(11, 11, ["timers_by_name_prefix"])),
+    "process": (PENDING, TimerFilter(process_instance_key=77), PageReading(10, 10, ["timers_by_process_instance"])),
+    "both": (PENDING, TimerFilter("big", process_instance_key=77), PageReading(10, 10, ["timers_by_process_instance"])),
+    "all": (PENDING, TimerFilter(), PageReading(PAGE, SLOTS * (PAGE + 1), ["timers_by_slot"])),
+    "paused_of_a_tenant": (PAUSED, TimerFilter("big"), PageReading(PAGE, PAGE, ["timers_by_tenant"])),
+    "target": (PENDING, TimerFilter(target=HANDLER), PageReading(PAGE, PAGE, ["timers_by_target"])),
+    "rare_target": (PENDING, TimerFilter(target=RARE), PageReading(PAGE, PAGE, ["timers_by_target"])),
     "rare_target_of_a_tenant": (
         PENDING,
         TimerFilter("default", target=RARE),
-        Reading(PAGE, PAGE, ["timers_by_target"]),
+        PageReading(PAGE, PAGE, ["timers_by_target"]),
     ),
-    "no_target": (PENDING, TimerFilter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
-    "paused_of_a_target": (PAUSED, TimerFilter(target=HANDLER), Reading(19, 19, ["timers_by_target"])),
-    "paused": (PAUSED, TimerFilter(), Reading(PAGE, 60, ["timers_by_slot"])),
-    "ended": (ENDED, TimerFilter(), Reading(PAGE, PAGE, ["command_log_position_idx"])),
+    "no_target": (PENDING, TimerFilter(target="nowhere"), PageReading(0, 0, ["timers_by_target"])),
+    "paused_of_a_target": (PAUSED, TimerFilter(target=HANDLER), PageReading(19, 19, ["timers_by_target"])),
+    "paused": (PAUSED, TimerFilter(), PageReading(PAGE, 60, ["timers_by_slot"])),
+    "ended": (ENDED, TimerFilter(), PageReading(PAGE, PAGE, ["command_log_position_idx"])),
 }
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("state", "wanted", "most"), FOUND.values(), ids=FOUND)
 async def test_a_page_reads_few_more_rows_than_it_returns(
-    crowded: str, state: str, wanted: TimerFilter, most: Reading
+    crowded: str, state: str, wanted: TimerFilter, most: PageReading
 ) -> None:
     it = await reading(crowded, state, wanted)
 
@@ -189,21 +191,21 @@ async def test_a_section_of_names_reads_a_limited_number_of_names_and_the_matchi
 
 
 # The searches for keys: a page reads only the matching rows, if these are few.
-KEYS: dict[str, tuple[str, TimerFilter, Reading]] = {
-    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), Reading(PAGE, 40, [])),
-    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), Reading(11, 11, [])),
-    "process": (PENDING, TimerFilter(process_instance_key=77), Reading(10, 10, [])),
-    "rare_target": (PENDING, TimerFilter("default", target=RARE), Reading(PAGE, 100, ["timers_by_target"])),
-    "no_target": (PENDING, TimerFilter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
-    "all": (PENDING, TimerFilter(), Reading(PAGE, PAGE + 1, ["timers_pkey"])),
-    "paused": (PAUSED, TimerFilter("big"), Reading(PAGE, 20, [])),
-    "keys": (PENDING, SelectionFilter(timer_keys=(1, 2, 3)), Reading(3, 3, ["timers_pkey"])),
+KEYS: dict[str, tuple[str, TimerFilter, PageReading]] = {
+    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), PageReading(PAGE, 40, [])),
+    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), PageReading(11, 11, [])),
+    "process": (PENDING, TimerFilter(process_instance_key=77), PageReading(10, 10, [])),
+    "rare_target": (PENDING, TimerFilter("default", target=RARE), PageReading(PAGE, 100, ["timers_by_target"])),
+    "no_target": (PENDING, TimerFilter(target="nowhere"), PageReading(0, 0, ["timers_by_target"])),
+    "all": (PENDING, TimerFilter(), PageReading(PAGE, PAGE + 1, ["timers_pkey"])),
+    "paused": (PAUSED, TimerFilter("big"), PageReading(PAGE, 20, [])),
+    "keys": (PENDING, SelectionFilter(timer_keys=(1, 2, 3)), PageReading(3, 3, ["timers_pkey"])),
 }
 
 
 @pytest.mark.parametrize(("state", "wanted", "most"), KEYS.values(), ids=KEYS)
 async def test_a_page_of_keys_reads_only_the_matching_rows(
-    crowded: str, state: str, wanted: TimerFilter, most: Reading
+    crowded: str, state: str, wanted: TimerFilter, most: PageReading
 ) -> None:
     it = await reading(crowded, state, wanted, 0, function="find_keys")
 

@@ -42,17 +42,15 @@ Workers:
     jobs             describe jobs as an app declares them
     job_runs         declare jobs, and begin and end their runs step by step
     runs             fake processes of runs
-    executing        play a worker with real executors, of Ray or of its own
+    executing        act as a worker with real executors, which Ray or this worker has started
     executors        the processes of executors that a test has started
-    user_actors      an actor of the user's code in the test's process, which stands for Ray
-
-The HTTP API:
-    requests         make, begin and answer idempotent requests
+    user_actors      an actor of the user's code that runs in the test's process instead of in Ray
 
 Webhooks:
     receivers        receive webhooks on loopback, with good and bad answers
 
 The HTTP API:
+    requests         make, begin and answer idempotent requests
     chromium         a real browser, and the faults of its pages
     console          a browser without JavaScript, for the tests of the console
     filled_console   a large database for the console

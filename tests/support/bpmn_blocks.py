@@ -18,7 +18,7 @@ ERROR = '<error id="error" errorCode="E"/>'
 
 
 @dataclass
-class Block:
+class ProcessBlock:
     """A block of a process; `inside` lists the blocks in this block.
 
     shape:   kinds are task, timer, row, all, some and sub. For a sub-process, the first block is its content, the
@@ -27,16 +27,16 @@ class Block:
 
     kind: str
     node_id: str
-    inside: list[Block] = field(default_factory=list)
+    inside: list[ProcessBlock] = field(default_factory=list)
     chosen: list[bool] = field(default_factory=list)
     boundaries: list[str] = field(default_factory=list)
 
 
-def drawn(random: Random, *, depth: int, numbers: Iterator[int]) -> Block:
+def drawn(random: Random, *, depth: int, numbers: Iterator[int]) -> ProcessBlock:
     kind = random.choice(["task", "timer"] if not depth else ["task", "row", "row", "all", "some", "sub", "sub"])
-    block = Block(kind, f"{kind}{next(numbers)}")
+    block = ProcessBlock(kind, f"{kind}{next(numbers)}")
 
-    def part() -> Block:
+    def part() -> ProcessBlock:
         return drawn(random, depth=depth - 1, numbers=numbers)
 
     if kind in ("row", "all", "some"):
@@ -52,11 +52,11 @@ def drawn(random: Random, *, depth: int, numbers: Iterator[int]) -> Block:
 class Written:
     """Write a block as BPMN: the elements, the flows, and the nodes where a token enters and leaves."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: ProcessBlock) -> None:
         first, last, inside = self.write(block)
         self.elements = f'<startEvent id="s"/>{inside}<endEvent id="e"/>' + flows(f"s>{first} {last}>e")
 
-    def write(self, block: Block) -> tuple[str, str, str]:
+    def write(self, block: ProcessBlock) -> tuple[str, str, str]:
         """Write a block.
 
         shape:   the first node, the last, and the XML with the flows between
@@ -75,12 +75,12 @@ class Written:
             case _:
                 return self._divided(block)
 
-    def _row(self, block: Block) -> tuple[str, str, str]:
+    def _row(self, block: ProcessBlock) -> tuple[str, str, str]:
         parts = [self.write(part) for part in block.inside]
         links = [f"{before[1]}>{after[0]}" for before, after in pairwise(parts)]
         return parts[0][0], parts[-1][1], "".join(part[2] for part in parts) + flows(" ".join(links))
 
-    def _divided(self, block: Block) -> tuple[str, str, str]:
+    def _divided(self, block: ProcessBlock) -> tuple[str, str, str]:
         node_id, tag = block.node_id, "parallelGateway" if block.kind == "all" else "inclusiveGateway"
         text = f'<{tag} id="{node_id}"/><{tag} id="{node_id}j"/>'
         for part, chosen in zip(block.inside, block.chosen, strict=True):
@@ -89,7 +89,7 @@ class Written:
             text += inside + flows(f"{node_id}>{first}{condition} {last}>{node_id}j")
         return node_id, f"{node_id}j", text
 
-    def _sub(self, block: Block) -> tuple[str, str, str]:
+    def _sub(self, block: ProcessBlock) -> tuple[str, str, str]:
         node_id, after = block.node_id, f"{block.node_id}m"
         first, last, inside = self.write(block.inside[0])
         links = flows(f"{node_id}s>{first} {last}>{node_id}e")
@@ -129,7 +129,7 @@ class Scope:
         if parent:
             parent.inner.append(self)
 
-    def run(self, block: Block, beside: tuple[Scope, ...] = ()) -> None:
+    def run(self, block: ProcessBlock, beside: tuple[Scope, ...] = ()) -> None:
         """Begin a path that runs one block; after the block the path ends."""
         self.paths += 1
         self._start(block, self._end_of_path, beside)
@@ -154,7 +154,7 @@ class Scope:
         if not self.paths:
             self.then()
 
-    def _start(self, block: Block, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
+    def _start(self, block: ProcessBlock, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         match block.kind:
             case "task" | "timer":
                 self._wait(block.node_id, then)
@@ -168,11 +168,11 @@ class Scope:
             case _:
                 self._start_all(block.inside, then, beside)
 
-    def _start_row(self, parts: list[Block], then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
+    def _start_row(self, parts: list[ProcessBlock], then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         first, *rest = parts
         self._start(first, (lambda: self._start_row(rest, then, beside)) if rest else then, beside)
 
-    def _start_all(self, parts: list[Block], then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
+    def _start_all(self, parts: list[ProcessBlock], then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         left = [len(parts)]
 
         def done() -> None:
@@ -195,7 +195,7 @@ class Scope:
         for beside, then in joining:
             self._join(then, beside)
 
-    def _start_sub(self, block: Block, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
+    def _start_sub(self, block: ProcessBlock, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         names = [f"{block.node_id}{kind}" for kind in block.boundaries]
         followed = dict(zip(block.boundaries, block.inside[1:], strict=True))
 

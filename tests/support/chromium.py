@@ -24,7 +24,7 @@ LISTEN = """
 
 
 @dataclass
-class Watched:
+class WatchedPage:
     """One page of the browser, and the errors that its console has shown."""
 
     page: Page
@@ -62,11 +62,11 @@ async def chromium() -> AsyncIterator[Chromium]:
 
 
 @asynccontextmanager
-async def watched(browser: Chromium, **context: Any) -> AsyncIterator[Watched]:
+async def watched(browser: Chromium, **context: Any) -> AsyncIterator[WatchedPage]:
     opened = await browser.new_context(**context)
     page = await opened.new_page()
     page.set_default_timeout(BOUND_S * 1_000)
-    found = Watched(page)
+    found = WatchedPage(page)
 
     def keep(message: ConsoleMessage) -> None:
         if message.type == "error":

@@ -13,14 +13,14 @@ import asyncpg
 
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
-from tests.support.monitored import Watched
+from tests.support.monitored import WatchedCluster
 from tests.support.program import until
 
 Isolation = Literal["read_committed", "repeatable_read"]
 
 
 @contextmanager
-def log_without_days(watched: Watched) -> Iterator[None]:
+def log_without_days(watched: WatchedCluster) -> Iterator[None]:
     """Drop the log's future partitions, as if the coordinator had made no partition for a week."""
     days = watched.sql(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
@@ -32,7 +32,7 @@ def log_without_days(watched: Watched) -> Iterator[None]:
     until(lambda: _makes_days(watched), "the days ahead to be made again")
 
 
-def _makes_days(watched: Watched) -> bool:
+def _makes_days(watched: WatchedCluster) -> bool:
     """Make the log's future partitions; return False if a reader's lock prevents this."""
     try:
         watched.sql("select shardclock.ensure_log_partitions()")
@@ -42,7 +42,7 @@ def _makes_days(watched: Watched) -> bool:
 
 
 @contextmanager
-def transaction_held(watched: Watched, text: str, isolation: Isolation = "read_committed") -> Iterator[None]:
+def transaction_held(watched: WatchedCluster, text: str, isolation: Isolation = "read_committed") -> Iterator[None]:
     """Keep a transaction open after one statement, like a client that forgets to end its transaction."""
     loop = asyncio.new_event_loop()
 
@@ -62,7 +62,7 @@ def transaction_held(watched: Watched, text: str, isolation: Isolation = "read_c
 
 
 @contextmanager
-def reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
+def reported_clock(watched: WatchedCluster, *, offset_s: float) -> Iterator[None]:
     """Add a source with a wrong clock; a test can't move the machine's own clock."""
     code = (
         "import sys, time\n"
@@ -83,7 +83,7 @@ def reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def right_missing(watched: Watched, right: str, table: str) -> Iterator[None]:
+def right_missing(watched: WatchedCluster, right: str, table: str) -> Iterator[None]:
     """Revoke a right from the cluster's roles, as an operator's mistake would."""
     roles = watched.sql(
         "select g.grantee from information_schema.role_table_grants g"

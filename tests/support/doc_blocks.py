@@ -16,7 +16,7 @@ BLOCK = re.compile(
 
 
 @dataclass(frozen=True)
-class Block:
+class CodeBlock:
     """One block of code with its page and line; a block with a `reason` is not run."""
 
     where: str
@@ -25,10 +25,10 @@ class Block:
     reason: str | None
 
 
-def blocks() -> Iterator[Block]:
+def blocks() -> Iterator[CodeBlock]:
     """Find all blocks in a language that can run."""
     for file in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = file.read_text(encoding="utf-8")
         for found in BLOCK.finditer(text):
             line = text.count("\n", 0, found.start("kind")) + 1
-            yield Block(f"{file.relative_to(ROOT)}:{line}", found["kind"], found["text"], found["reason"])
+            yield CodeBlock(f"{file.relative_to(ROOT)}:{line}", found["kind"], found["text"], found["reason"])

@@ -61,8 +61,8 @@ LONG = {
         "second_wall serving shares stats task_waiters tasks timer_ends timer_quotas timers unreadable waiting"
     ),
     "gateway/console": (
-        "audit changes cluster dead_letters endpoints forged_sign_ins hold identity_provider instance_pages jobs "
-        "overview schedule_pages shell sign_in tasks timer_pages viewers"
+        "audit changes cluster dead_letters endpoints forged_sign_ins identity_provider instance_pages jobs "
+        "large_database overview schedule_pages shell sign_in tasks timer_pages viewers"
     ),
     "k8s": "app apply chart_parts charts docs image local network pods postgres run schemas upgrade upgrade_helm",
     "keepers": "collector keeper life",
@@ -76,7 +76,7 @@ LONG = {
         "api_keys audit business_keys calendar cancel_races claim_races conflict_races conflicts counts "
         "dead_letter_plans deliveries delivery_measures delivery_verbs due_lanes empty_plans encodings ended_pauses "
         "endpoints ends fence fire_due fixed_periods functions given_up_starts groups hand_over hand_over_plans "
-        "identity instances_by_state job_clocks_and_locks job_files job_looks job_measures job_plans job_races "
+        "identity instances_by_state job_clocks_and_locks job_files job_measures job_plans job_polls job_races "
         "job_verbs jobs keys lag locked_deliveries log log_marks log_order log_partitions log_writers measures migrate "
         "missed_choice missed_choice_races moved_clock notification_sender operator_events operators_hold parsing "
         "plan_traps policy policy_plans program_plans queue_order quotas_of_starts redriving request_slots requests "

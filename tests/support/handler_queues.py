@@ -20,7 +20,7 @@ from tests.support.handlers import NOON, Died, Hangs, delivery
 from tests.support.waiting import eventually
 
 
-class Running:
+class RunningQueue:
     """A running queue, and its settlements."""
 
     def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
@@ -60,8 +60,8 @@ class Running:
 @asynccontextmanager
 async def running(
     spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, up: bool = True
-) -> AsyncIterator[Running]:
-    it = Running(spec, start)
+) -> AsyncIterator[RunningQueue]:
+    it = RunningQueue(spec, start)
     task = asyncio.create_task(it.queue.run())
     try:
         if up:

@@ -135,7 +135,7 @@ def completes(_: ClaimedDelivery) -> Outcome:
 
 
 @dataclass
-class Processes:
+class FakeProcesses:
     """Start fake processes with the same behaviour, and record them."""
 
     play: Play = completes

@@ -36,7 +36,7 @@ PROGRAMS = str(Path(sys.executable).parent)
 
 
 @dataclass
-class Running:
+class RunningContainer:
     """A container that runs as a process, with its children."""
 
     process: subprocess.Popen[bytes]
@@ -102,7 +102,7 @@ class Running:
 
 
 @dataclass
-class Machine:
+class ContainerMachine:
     """This machine as a Kubernetes node: it runs an overlay's containers on one database."""
 
     dsn: str
@@ -110,7 +110,7 @@ class Machine:
     by_tcp: bool = False  # false: Postgres is reached by its Unix socket, without TLS
     place: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="shardclock-k8s-")))
     token: str = field(default_factory=lambda: secrets.token_hex(16))
-    running: list[Running] = field(default_factory=list)
+    running: list[RunningContainer] = field(default_factory=list)
     head: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Machine:
             found["SHARDCLOCK_RAY_ADDRESS"] = f"{HEAD}:{self.head[6379]}"
         return found
 
-    def run(self, words: Sequence[str], name: str, env: dict[str, str], ports: Mapping[int, int]) -> Running:
+    def run(self, words: Sequence[str], name: str, env: dict[str, str], ports: Mapping[int, int]) -> RunningContainer:
         """Start a command that inherits no environment variable from this process."""
         log = self.place / f"{name}-{len(self.running)}.log"
         with log.open("wb") as said:
@@ -164,10 +164,10 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.running.append(Running(process, log, env, ports))
+        self.running.append(RunningContainer(process, log, env, ports))
         return self.running[-1]
 
-    def start(self, each: Pod, name: str, **given: str) -> Running:
+    def start(self, each: Pod, name: str, **given: str) -> RunningContainer:
         """Run one of our containers by its manifest, on its own port, in its own process namespace."""
         container = each.container(name)
         (port,) = free_ports(1)
@@ -179,7 +179,9 @@ class Machine:
         started.wrapped = bool(alone)
         return started
 
-    def start_ray(self, group_name: str, ip: str, given: Mapping[str, str] = NOTHING, *, gcs: int = 0) -> Running:
+    def start_ray(
+        self, group_name: str, ip: str, given: Mapping[str, str] = NOTHING, *, gcs: int = 0
+    ) -> RunningContainer:
         """Run a group's Ray container with the command that KubeRay makes for the container; `given` are additional
         variables.
         """
@@ -213,7 +215,7 @@ class Machine:
         node.address = ip
         return node
 
-    def stop_worker(self, node: Running, group_name: str = "shards") -> subprocess.CompletedProcess[bytes]:
+    def stop_worker(self, node: RunningContainer, group_name: str = "shards") -> subprocess.CompletedProcess[bytes]:
         (container,) = group_of(self.cluster, group_name)["template"]["spec"]["containers"]
         words = container["lifecycle"]["preStop"]["exec"]["command"]
         command = [*on_host(name_of(node.address)), shutil.which(words[0], path=PROGRAMS) or words[0], *words[1:]]

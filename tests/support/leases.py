@@ -13,7 +13,7 @@ from tests.support import sql_client
 session = partial(sql_client.session, role="consumer")
 
 
-class Work:
+class LeasedWork:
     """Record the keys of the work; some keys raise."""
 
     def __init__(self, *bad: int, acknowledges: bool = False) -> None:

@@ -151,7 +151,7 @@ class Callers:
                     answer.read()
 
 
-class Watched:
+class WatchedCluster:
     """One Postgres, one `shardclock up`, one load, one Prometheus."""
 
     def __init__(self, rules: str, *, per_s: int = 200, scrape_s: float = 0.5) -> None:

@@ -51,7 +51,10 @@ class Prepared:
     name: str
 
     async def explain(self, *literals: str, touched: bool = False, table: str = "timers") -> Reading:
-        """Run the statement on due rows, count the read rows, roll back; without `touched` first rewrite the rows."""
+        """Run the statement on due rows, count the rows that it reads, and roll back.
+
+        Without `touched`, all due rows are first updated, so that no transaction has locked their new versions.
+        """
         arguments = f"({', '.join(literals)})" if literals else ""
         call = f"explain (analyze, buffers, timing off, format json) execute {self.name} {arguments}"
         transaction = self.connection.transaction()

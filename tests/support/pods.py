@@ -12,7 +12,7 @@ from typing import Any
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from tests.support.cli_asserts import DONE
 from tests.support.factories import holders_of, sql
-from tests.support.kuberay import HEAD, WORKERS, Machine, Running
+from tests.support.kuberay import HEAD, WORKERS, ContainerMachine, RunningContainer
 from tests.support.manifests import Object, probes
 from tests.support.program import until
 
@@ -25,7 +25,7 @@ FIRED = "select name from shardclock.command_log where intent = 'TRIGGERED' and 
 class Pods:
     """A Ray head with its boot container, and workers, on one machine."""
 
-    def __init__(self, machine: Machine, **environment: str) -> None:
+    def __init__(self, machine: ContainerMachine, **environment: str) -> None:
         self.machine = machine
         spec = machine.cluster["spec"]
         (self.ray_head,) = spec["headGroupSpec"]["template"]["spec"]["containers"]
@@ -38,12 +38,12 @@ class Pods:
         self.workers = [self.add_worker(WORKERS[0], **environment)]
         until_ready(self.boot, self.boot_container)
 
-    def add_worker(self, address: str, group: str = "shards", **environment: str) -> Running:
+    def add_worker(self, address: str, group: str = "shards", **environment: str) -> RunningContainer:
         worker = self.machine.start_ray(group, address, environment)
         until_ready(worker, self.ray_worker)
         return worker
 
-    def start_boot(self) -> Running:
+    def start_boot(self) -> RunningContainer:
         boot = self.machine.start(self.machine.pod("ray-head"), "boot")
         until_ready(boot, self.boot_container)
         return boot
@@ -86,7 +86,7 @@ class Pods:
         assert self.ask(FIRED, name) == [(name,)]
 
 
-def until_ready(running: Running, container: Object) -> None:
+def until_ready(running: RunningContainer, container: Object) -> None:
     for kind, probe in probes(container).items():
         if "exec" not in probe:
             passes = partial(running.answers, container, probe)

@@ -21,7 +21,7 @@ from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 from shardclock_server.workers.worker import Worker
-from tests.support.handlers import Processes
+from tests.support.handlers import FakeProcesses
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import assigned
@@ -41,8 +41,9 @@ def completes(_: RunOrder) -> CallOutcome:
 
 @dataclass
 class FakeRunProcess:
-    """A fake process that makes runs by the test's function once the gate is open, and obeys or ignores a request to
-    end.
+    """A fake process that executes runs with the test's function `play`, after the gate is open.
+
+    The process ends a run on request only if it `heeds` requests.
     """
 
     play: Callable[[RunOrder], CallOutcome] = completes
@@ -107,7 +108,7 @@ class FakeRunProcess:
 
 @dataclass
 class RunProcesses:
-    """Start identical fake processes; record each with its resources in `started`, and the runs' orders in `orders`."""
+    """Start identical fake processes; record the processes in `started`, and the requests for runs in `orders`."""
 
     play: Callable[[RunOrder], CallOutcome] = completes
     gate: asyncio.Event | None = None
@@ -150,7 +151,7 @@ async def running_jobs(
         settings,
         [],
         as_role(dsn, "shard"),
-        start=Processes(),
+        start=FakeProcesses(),
         jobs=specs,
         start_run=start,
         dependencies=Dependencies(has_node=has_node, machine=machine),

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import asyncpg
 
 from tests.support.factories import BOUND_S
-from tests.support.monitored import Watched
+from tests.support.monitored import WatchedCluster
 
 TAKEN = 0.95
 SEGMENTS = 70  # WAL segments of 16 MiB: together more than 1 GiB, which sets off the alert
 
 
 @contextmanager
-def connections_taken(watched: Watched) -> Iterator[None]:
+def connections_taken(watched: WatchedCluster) -> Iterator[None]:
     """Open nearly all connections that clients may open, like a pool that is too large."""
     loop = asyncio.new_event_loop()
     (server,) = watched.sql(
@@ -37,7 +37,7 @@ def connections_taken(watched: Watched) -> Iterator[None]:
 
 
 @contextmanager
-def replica_lost(watched: Watched) -> Iterator[None]:
+def replica_lost(watched: WatchedCluster) -> Iterator[None]:
     """Keep a replication slot for a missing replica, and write more log than checkpoints would keep."""
     watched.sql("alter system set max_wal_size = '256MB'")
     watched.sql("select pg_reload_conf()")

@@ -1,7 +1,7 @@
 """Run the coordinator's crew of shards on a clock of the test's own, over hosts that fail, without Postgres.
 
-The test runs the real `Crew` and its decisions. `Holders` answers its statements from memory; `Host` and `Shard`
-stand for machines and processes.
+The test runs the real `Crew` and its decisions. `Holders` answers its statements from memory; `Host` and
+`SimulatedShard` stand for machines and processes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Host:
 
 
 @dataclass(eq=False)
-class Shard:
+class SimulatedShard:
     """One shard's process, and the handle by which the coordinator knows it."""
 
     name: str
@@ -85,7 +85,7 @@ class Holders:
     async def rows(self, statement_name: str, /, **values: Any) -> Sequence[Any]:
         return cast("Sequence[Any]", getattr(self, f"_{statement_name}")(**values))
 
-    def register(self, shard: Shard) -> None:
+    def register(self, shard: SimulatedShard) -> None:
         self.changes += 1
         self.table[shard.holder] = {
             "holder": shard.holder, "role": SHARD, "cluster_id": CLUSTER, "actor_name": shard.name,
@@ -130,7 +130,7 @@ class Holders:
         return []
 
 
-class Cluster:
+class SimulatedCluster:
     """Hosts with shards, the crew of their coordinator, and the clock of both."""
 
     role, kind = SHARD, RAY
@@ -139,7 +139,7 @@ class Cluster:
         self.now_s = 1_000.0
         self.wanted = wanted
         self.hosts = [Host(f"host-{number:03}") for number in range(hosts)]
-        self.shards: dict[int, Shard] = {}
+        self.shards: dict[int, SimulatedShard] = {}
         self.holders = Holders(lambda: self.now_s)
         self.spawned = 0
         self.moves: list[int] = []  # for each turn, the number of slots with a new owner
@@ -176,12 +176,12 @@ class Cluster:
         self.spawned += 1
         slow = self.random.random() < 0.1
         takes_s = self.random.uniform(3.0, 12.0) if slow else self.random.uniform(0.5, 2.5)
-        shard = Shard(f"shard-{self.spawned:04}", self.spawned, self._by_name[node_id], self.now_s + takes_s)
+        shard = SimulatedShard(f"shard-{self.spawned:04}", self.spawned, self._by_name[node_id], self.now_s + takes_s)
         shard.leave = lambda: self._leave(shard)
         self.shards[shard.holder] = shard
         return shard.name, shard
 
-    def _leave(self, shard: Shard) -> None:
+    def _leave(self, shard: SimulatedShard) -> None:
         self.holders.table.pop(shard.holder, None)
         self.holders.changes += 1
 
@@ -226,17 +226,17 @@ class Cluster:
 
     # Faults. Each fault happens at a random moment since the last turn, just after a heartbeat.
 
-    def crash(self, shard: Shard) -> None:
+    def crash(self, shard: SimulatedShard) -> None:
         """End a process; the coordinator gets a notification, and takes its next turn immediately."""
         shard.lives = False
         shard.ended.set()
         self._fail([shard], self.now_s)
 
-    def freeze(self, shard: Shard, seconds: float) -> None:
+    def freeze(self, shard: SimulatedShard, seconds: float) -> None:
         shard.frozen_until_s = self.now_s + seconds
         self._fail([shard], self._moment_s())
 
-    def cut(self, hosts: Sequence[Host], seconds: float) -> list[Shard]:
+    def cut(self, hosts: Sequence[Host], seconds: float) -> list[SimulatedShard]:
         """Cut hosts off from the network for some time; return the serving shards on these hosts."""
         lost = [shard for shard in self.serving if shard.host in hosts]
         for host in hosts:
@@ -247,7 +247,7 @@ class Cluster:
     def _moment_s(self) -> float:
         return self.now_s - self.random.uniform(0, CoordinatorSettings().reconcile_s)
 
-    def _fail(self, shards: Sequence[Shard], at_s: float) -> None:
+    def _fail(self, shards: Sequence[SimulatedShard], at_s: float) -> None:
         for shard in shards:
             self.holders.table[shard.holder]["seen_at"] = self.holders.moment(at_s)
         lost = {shard.holder for shard in shards}
@@ -256,7 +256,7 @@ class Cluster:
     # The table of holders.
 
     @property
-    def serving(self) -> list[Shard]:
+    def serving(self) -> list[SimulatedShard]:
         rows = sorted(
             (row for row in self.holders.table.values() if row["part"] is not None), key=lambda it: it["part"]
         )
@@ -301,9 +301,9 @@ class Cluster:
 
 
 @contextmanager
-def simulated(hosts: int, *, wanted: int, seed: int) -> Iterator[Cluster]:
+def simulated(hosts: int, *, wanted: int, seed: int) -> Iterator[SimulatedCluster]:
     """Make a simulated cluster; the coordinator's code reads the time from the cluster's clock."""
-    cluster = Cluster(hosts, wanted=wanted, seed=seed)
+    cluster = SimulatedCluster(hosts, wanted=wanted, seed=seed)
     clock = SimpleNamespace(monotonic=lambda: cluster.now_s)
     with ExitStack() as patched:
         for module in (crew, holders_seen, keeper_processes):

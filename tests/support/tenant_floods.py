@@ -129,7 +129,7 @@ async def _held(dsn: str) -> None:
         assert_share([it.result() for it in asked], answered=12)
 
 
-class Held:
+class HeldCalls:
     """A function that records the order of its calls; each call waits for the test's permission."""
 
     def __init__(self, work: Callable[..., Any], name_of: Callable[..., str]) -> None:
@@ -144,7 +144,7 @@ class Held:
         return self._work(*given)
 
 
-async def _takes_turns(held: Held, ask: Callable[[Api], Awaitable[Said]], dsn: str, status: int) -> None:
+async def _takes_turns(held: HeldCalls, ask: Callable[[Api], Awaitable[Said]], dsn: str, status: int) -> None:
     """Flood a thread as one tenant: the other tenant's request runs second."""
     async with serving(dsn) as api:
         async with asking(*(ask(of(api, "flood")) for _ in range(8))) as asked:
@@ -163,7 +163,7 @@ async def _models(dsn: str) -> None:
         text = model('<startEvent id="s"/>') + f"<!--{name}-->".encode()
         return await api.ask("POST", "/v1/processes", text, Content_Type="application/xml")
 
-    held = Held(deployment.describe_processes, lambda text: "other" if b"<!--other" in text else "flood")
+    held = HeldCalls(deployment.describe_processes, lambda text: "other" if b"<!--other" in text else "flood")
     with mock.patch.object(deployment, "describe_processes", held):
         await _takes_turns(held, deploy, dsn, 201)
 
@@ -173,7 +173,7 @@ async def _previews(dsn: str) -> None:
         count = {"flood": 2, "other": 3}[api._headers["Shardclock-Tenant"]]
         return await api.get(f"/v1/schedules/preview?rule=R/P1D&count={count}")
 
-    held = Held(schedules._preview, lambda _rule, _created, count: {2: "flood", 3: "other"}[count])
+    held = HeldCalls(schedules._preview, lambda _rule, _created, count: {2: "flood", 3: "other"}[count])
     with mock.patch.object(schedules, "_preview", held):
         await _takes_turns(held, ask, dsn, 200)
 
@@ -322,7 +322,7 @@ async def _unread(dsn: str) -> None:
         size = len((await of(api, "flood").get("/v1/timers")).body)
         assert api.gateway.unsent.bytes == 0
         api.gateway.unsent.bytes_max = 6 * size + 1_000
-        readers = [Reader(api, "flood", "/v1/timers") for _ in range(6)]
+        readers = [SlowReader(api, "flood", "/v1/timers") for _ in range(6)]
         async with asking(*(reader.ask() for reader in readers)) as asked:
             await eventually(lambda: [it.statuses for it in readers].count([429]) == 2)
             await eventually(lambda: api.gateway.unsent.bytes == 4 * size)
@@ -336,7 +336,7 @@ async def _unread(dsn: str) -> None:
         assert sorted(it.bytes for it in readers)[2:] == [size] * 4
 
 
-class Reader:
+class SlowReader:
     """A client that reads the first piece of an answer, and further pieces on request."""
 
     def __init__(self, api: Api, tenant: str, path: str) -> None:

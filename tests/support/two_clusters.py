@@ -17,7 +17,7 @@ WANT_ONE = "update shardclock.scale set wanted = 1"
 
 
 @dataclass
-class Two:
+class TwoClusters:
     """A local cluster and the cluster of Ray beside it, on one database, with one shard each."""
 
     session: Session

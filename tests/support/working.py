@@ -15,7 +15,7 @@ from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
 from tests.support.factories import query
-from tests.support.handlers import Processes, spec_of
+from tests.support.handlers import FakeProcesses, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
@@ -29,7 +29,7 @@ def no_runs(needs: RunResources) -> RunProcess:
 @asynccontextmanager
 async def working(
     dsn: str,
-    processes: Processes,
+    processes: FakeProcesses,
     spec: HandlerSpec | None = None,
     settings: WorkerSettings = QUICK,
     *,
@@ -52,7 +52,7 @@ async def working(
 
 
 def worker_of(
-    dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
+    dsn: str, processes: FakeProcesses, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
 ) -> Worker:
     incarnation = Incarnation(secrets.randbits(62), WORKER, "test", "test", "test", "test", 1)
     return Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes, start_run=no_runs)

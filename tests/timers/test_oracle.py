@@ -46,7 +46,7 @@ def random() -> Random:
 
 
 @dataclass(frozen=True)
-class Question:
+class ScheduleQuestion:
     """A schedule, its creation, the moment at which missed occurrences are counted, and the correct due dates.
 
     shape:   `grid` ascends from the first due date on, and is complete up to `until`, which is not before `now`
@@ -141,7 +141,7 @@ def garbled(random: Random) -> str:
     return text
 
 
-def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
+def answer_to(question: ScheduleQuestion) -> tuple[list[datetime], int, datetime | None]:
     """Return the first due dates, the number of missed occurrences after the first, and the next due date."""
     rule = parse_schedule(question.text, question.zone)
     first = occurrence = rule.first(question.created)
@@ -156,7 +156,7 @@ def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]
     return due_dates, missed, after.due_date if after and after.due_date <= question.until else None
 
 
-def right_answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
+def right_answer_to(question: ScheduleQuestion) -> tuple[list[datetime], int, datetime | None]:
     """Return the same values as `answer_to`, but from the oracle's grid."""
     later_ones = question.grid[1:]
     missed = sum(due_date <= question.now for due_date in later_ones)
@@ -170,7 +170,7 @@ def change_in(random: Random, zone: str) -> ZonedDateTime:
     return start.next_transition() or start.prev_transition() or start
 
 
-def ask_of_repeat(random: Random, zone: str, change: ZonedDateTime) -> Question:
+def ask_of_repeat(random: Random, zone: str, change: ZonedDateTime) -> ScheduleQuestion:
     """Draw a repeat that has an occurrence near a change of the clock."""
     period = period_of(random)
     steps = random.randint(0, 12)
@@ -195,7 +195,7 @@ def ask_of_repeat(random: Random, zone: str, change: ZonedDateTime) -> Question:
             text = f"R/{period}/{end.isoformat()}"
             grid = [due_date for due_date in grid[1:] if due_date <= end]
     now = min(created + random.uniform(-1, 12) * period.average(), until)
-    return Question(text, zone, created, now, grid, until)
+    return ScheduleQuestion(text, zone, created, now, grid, until)
 
 
 def period_of(random: Random) -> Duration:
@@ -247,7 +247,7 @@ def at(day: date, hour: int, minute: int = 0, second: int = 0) -> datetime:
     return datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001 - as local times have it
 
 
-def ask_of_cron(random: Random, zone: str, change: ZonedDateTime) -> Question:
+def ask_of_cron(random: Random, zone: str, change: ZonedDateTime) -> ScheduleQuestion:
     """Draw a cron rule, and request the matches around a change of the clock."""
     is_spring = random.random() < 0.6
     second = random.choice([("0", {0}), ("30", {30}), numbers(random, 0, 59)]) if is_spring else ("0", {0})
@@ -260,7 +260,7 @@ def ask_of_cron(random: Random, zone: str, change: ZonedDateTime) -> Question:
     span = min(max(DAY * 12 / (len(second[1]) * len(minute[1]) * len(hour[1])), 10 * SECOND), 40 * DAY)
     created = change.to_instant().to_stdlib() - random.uniform(-0.1, 1.1) * span
     until = created + span
-    return Question(
+    return ScheduleQuestion(
         text, zone, created, created + random.random() * span, matches(times, is_day, zone, created, until), until
     )
 

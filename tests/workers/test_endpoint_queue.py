@@ -60,7 +60,7 @@ class Sent:
 
 
 @dataclass
-class Bench:
+class QueueUnderTest:
     """An endpoint's queue and the outcomes of its deliveries."""
 
     sent: Sent
@@ -106,8 +106,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIterator[Bench]:
-    one = Bench(sent, stored)
+async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIterator[QueueUnderTest]:
+    one = QueueUnderTest(sent, stored)
     try:
         yield one
     finally:

@@ -38,7 +38,7 @@ ROW = {
 }  # fmt: skip
 
 
-class Rows:
+class FakeRows:
     """A fake session that returns these rows, and lets some statements fail."""
 
     def __init__(self, *rows: dict[str, Any], failing: Exception | None = None) -> None:
@@ -96,7 +96,7 @@ async def opened(
         on_fault=on_fault.append,
         jitter=random.uniform,
     )
-    one = Endpoints(context, cast("Session", Rows()), EndpointRules(), send=send)
+    one = Endpoints(context, cast("Session", FakeRows()), EndpointRules(), send=send)
     try:
         yield one
     finally:
@@ -121,7 +121,7 @@ async def test_an_invalid_row_fails_only_its_own_deliveries(
     for lane in (BAD, OTHER):
         endpoints.add(lane, [delivery(1, target=lane.target, tenant_id=lane.tenant_id)])
 
-    await endpoints.refresh(cast("Session", Rows(bad, ROW)))
+    await endpoints.refresh(cast("Session", FakeRows(bad, ROW)))
 
     first, second = settled
     assert (first.delivery.target, first.ending, first.fails) == (BAD.target, None, True)
@@ -140,7 +140,7 @@ async def test_the_longest_unused_queues_over_the_limit_are_removed(
     endpoints.add(lanes[0], [delivery(7, target=lanes[0].target, tenant_id=lanes[0].tenant_id)])
     endpoints._queues[lanes[1]]._breaker.is_open = True
 
-    await endpoints.refresh(cast("Session", Rows()))
+    await endpoints.refresh(cast("Session", FakeRows()))
 
     assert set(endpoints._queues) == {lanes[0], lanes[1], lanes[5]}, "those that are in use, that fail, and the newest"
 
@@ -158,7 +158,7 @@ async def test_a_message_without_a_lease_at_its_turn_is_not_written(settled: lis
     enabled = ROW | {"disabled_at": None, "disabled_why": None}
     async with opened(settled, in_turn, holds=False) as endpoints:
         endpoints.add(OTHER, [delivery(1, target=OTHER.target, tenant_id=OTHER.tenant_id)])
-        await endpoints.refresh(cast("Session", Rows(enabled)))
+        await endpoints.refresh(cast("Session", FakeRows(enabled)))
         await eventually(lambda: refused == [OTHER.tenant_id])
 
     assert settled == []
@@ -173,7 +173,7 @@ async def test_an_endpoint_that_can_t_be_disabled_delays_no_other_endpoint(
         endpoints.add(lane, [delivery(1, target=lane.target, tenant_id=lane.tenant_id)] if lane == OTHER else [])
     for lane in gone:
         endpoints._queues[lane].gone = GoneAnswer("https://example.com/", "answered 410 Gone")
-    session = Rows(ROW, failing=error)
+    session = FakeRows(ROW, failing=error)
 
     with pytest.raises(type(error), match=str(error)):
         await endpoints.refresh(cast("Session", session))
@@ -205,7 +205,7 @@ class Claims:
     def __init__(self, endpoints: Endpoints, lanes: Sequence[Lane]) -> None:
         self._endpoints, self._keys = endpoints, count(1)
         well = ROW | {"disabled_at": None, "disabled_why": None, "policy": '{"concurrency": 1000}'}
-        self._rows = Rows(
+        self._rows = FakeRows(
             *(well | {"tenant_id": it.tenant_id, "name": it.target.removeprefix("webhook:")} for it in lanes)
         )
 
@@ -259,7 +259,7 @@ async def test_a_delivery_that_left_in_any_way_uses_no_budget(endpoints: Endpoin
 
     endpoints.drop({first.claim})
     assert deliveries_of(endpoints) == 1
-    await endpoints.refresh(cast("Session", Rows(ROW)))
+    await endpoints.refresh(cast("Session", FakeRows(ROW)))
     assert (deliveries_of(endpoints), len(settled)) == (0, 1)
     endpoints.add(BAD, [third])
     assert (deliveries_of(endpoints), len(endpoints.give_back())) == (1, 1)

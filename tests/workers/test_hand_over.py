@@ -21,7 +21,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.workers.worker import Worker
 from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, deliveries, done
 from tests.support.factories import BOUND_S, HolderClient, add_timers, query
-from tests.support.handlers import Processes, spec_of
+from tests.support.handlers import FakeProcesses, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
@@ -95,7 +95,7 @@ async def near(shard: HolderClient, worker: Worker, *, granted: bool = True) -> 
 
 
 async def test_a_handed_over_delivery_is_called_without_a_claim(dsn: str, shard: HolderClient) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with working(dsn, processes, settings=PATIENT) as worker, near(shard, worker) as it:
         claimed = worker.stats.claimed
         (key,) = await add_timers(dsn, 1, target=f"'{HANDLER}'")
@@ -111,7 +111,10 @@ async def test_a_handed_over_delivery_is_called_without_a_claim(dsn: str, shard:
 async def test_deliveries_that_exceed_the_granted_places_are_notified_and_claimed(
     dsn: str, shard: HolderClient
 ) -> None:
-    async with working(dsn, Processes(), spec_of(concurrency=4), settings=PATIENT) as worker, near(shard, worker) as it:
+    async with (
+        working(dsn, FakeProcesses(), spec_of(concurrency=4), settings=PATIENT) as worker,
+        near(shard, worker) as it,
+    ):
         places = await it.places()
         await add_timers(dsn, places + 5, target=f"'{HANDLER}'")
         claims: list[int] = []
@@ -129,7 +132,7 @@ async def test_deliveries_that_exceed_the_granted_places_are_notified_and_claime
 async def test_a_delivery_to_a_worker_that_ended_during_the_firing_is_free_at_once(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     await add_worker(dsn, OTHER)
     async with working(dsn, processes, settings=PATIENT) as worker, near(shard, worker) as it:
         await add_timers(dsn, 1, target=f"'{HANDLER}'")
@@ -153,7 +156,7 @@ async def test_a_delivery_to_a_worker_that_ended_during_the_firing_is_free_at_on
 async def test_a_delivery_that_its_shard_did_not_pass_on_is_called_after_its_lease(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with working(dsn, processes) as worker, near(shard, worker) as it:
         places = await it.places()
         (key,) = await add_timers(dsn, 1, target=f"'{HANDLER}'")
@@ -175,7 +178,7 @@ async def test_a_delivery_that_its_shard_did_not_pass_on_is_called_after_its_lea
 async def test_the_deliveries_of_an_ended_worker_are_called_by_another_and_settled_once(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     await add_worker(dsn, OTHER)
     async with working(dsn, processes, settings=PATIENT) as worker, near(shard, worker) as it:
         (key,) = await add_timers(dsn, 1, target=f"'{HANDLER}'")
@@ -196,7 +199,7 @@ async def test_the_deliveries_of_an_ended_worker_are_called_by_another_and_settl
 async def test_a_draining_worker_calls_no_new_delivery_and_another_has_it_at_once(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     await add_worker(dsn, OTHER)
     async with working(dsn, processes, settings=PATIENT) as worker, near(shard, worker) as it:
         await add_timers(dsn, 1, target=f"'{HANDLER}'")
@@ -207,14 +210,14 @@ async def test_a_draining_worker_calls_no_new_delivery_and_another_has_it_at_onc
 
 
 async def test_a_draining_worker_grants_no_places(dsn: str, shard: HolderClient) -> None:
-    async with working(dsn, Processes(), settings=PATIENT) as worker, near(shard, worker) as it:
+    async with working(dsn, FakeProcesses(), settings=PATIENT) as worker, near(shard, worker) as it:
         worker.hand_overs.stop()
 
         await eventually(it.has_none)
 
 
 async def test_while_claims_leave_a_backlog_no_delivery_is_handed_over(dsn: str, shard: HolderClient) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with working(dsn, processes) as worker, near(shard, worker) as it:
         await add_deliveries(dsn, 2_000)
         await eventually(it.has_none)
@@ -227,14 +230,14 @@ async def test_while_claims_leave_a_backlog_no_delivery_is_handed_over(dsn: str,
 
 
 async def test_on_hold_no_delivery_is_handed_over(dsn: str, shard: HolderClient) -> None:
-    async with working(dsn, Processes()) as worker, near(shard, worker) as it:
+    async with working(dsn, FakeProcesses()) as worker, near(shard, worker) as it:
         await query(dsn, "update shardclock.identity set held_why = 'test'")
 
         await eventually(it.has_none)
 
 
 async def test_claims_do_not_use_the_granted_places(dsn: str, shard: HolderClient) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with working(dsn, processes, settings=PATIENT) as worker:
         before = worker.deliveries.handlers.free[HANDLER]
         async with near(shard, worker):
@@ -244,7 +247,7 @@ async def test_claims_do_not_use_the_granted_places(dsn: str, shard: HolderClien
 
 async def test_a_handler_without_a_process_gets_no_hand_over(dsn: str, shard: HolderClient) -> None:
     async with (
-        working(dsn, Processes(), settings=PATIENT, is_up=False) as worker,
+        working(dsn, FakeProcesses(), settings=PATIENT, is_up=False) as worker,
         near(shard, worker, granted=False) as it,
     ):
         await it.hand_over.turn()
@@ -253,7 +256,7 @@ async def test_a_handler_without_a_process_gets_no_hand_over(dsn: str, shard: Ho
 
 
 async def test_two_shards_share_the_places(dsn: str, shard: HolderClient) -> None:
-    async with working(dsn, Processes(), settings=PATIENT) as worker, near(shard, worker) as one:
+    async with working(dsn, FakeProcesses(), settings=PATIENT) as worker, near(shard, worker) as one:
         alone = await one.places()
         async with near(shard, worker) as two:
 
@@ -267,7 +270,7 @@ async def test_two_shards_share_the_places(dsn: str, shard: HolderClient) -> Non
 async def test_a_delivery_that_a_broken_connection_has_lost_is_sent_over_the_next_connection(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with working(dsn, processes, settings=PATIENT) as worker, near(shard, worker) as it:
         (key,) = await add_timers(dsn, 1, target=f"'{HANDLER}'")
         for socket in worker.hand_overs._shards:
@@ -288,7 +291,7 @@ async def test_a_delivery_whose_confirmation_a_broken_connection_has_lost_is_cal
     dsn: str, shard: HolderClient, *, is_called: bool
 ) -> None:
     gate = asyncio.Event()
-    processes = Processes(gate=gate)
+    processes = FakeProcesses(gate=gate)
     async with working(dsn, processes, settings=PATIENT) as worker, near(shard, worker) as it:
         (key,) = await add_timers(dsn, 1, target=f"'{HANDLER}'")
         for socket in worker.hand_overs._shards:

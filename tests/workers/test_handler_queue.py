@@ -14,7 +14,7 @@ from shardclock_server.sql.deliveries.settle import DeliveryEnding
 from shardclock_server.workers import handler_queue, handler_slot
 from shardclock_server.workers.handler_slot import CHUNK_MAX, next_chunk
 from tests.support.handler_queues import dies_of, hangs_on, running
-from tests.support.handlers import NOON, Processes, delivery, spec_of
+from tests.support.handlers import NOON, FakeProcesses, delivery, spec_of
 from tests.support.waiting import eventually
 
 
@@ -36,7 +36,7 @@ def test_a_chunk_doubles_while_its_calls_take_less_than_20_ms(
 
 
 async def test_a_fast_handler_gets_more_and_more_with_one_message() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(is_async=False), processes) as it:
         it.queue.add([delivery(key) for key in range(200)])
         await eventually(lambda: len(it.settled) == 200)
@@ -50,7 +50,7 @@ async def test_a_fast_handler_gets_more_and_more_with_one_message() -> None:
 
 
 async def test_a_batch_handler_gets_its_batch() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(batch=50), processes) as it:
         it.queue.add([delivery(key) for key in range(120)])
         await eventually(lambda: len(it.settled) == 120)
@@ -60,7 +60,7 @@ async def test_a_batch_handler_gets_its_batch() -> None:
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_only_the_delivery_that_kills_its_process_fails(is_async: bool) -> None:
-    processes = Processes(dies_of(150))
+    processes = FakeProcesses(dies_of(150))
     async with running(spec_of(is_async=is_async, concurrency=300 if is_async else None), processes) as it:
         it.queue.add([delivery(key) for key in range(200)])
         await eventually(lambda: len(it.settled) == 200)
@@ -73,7 +73,7 @@ async def test_only_the_delivery_that_kills_its_process_fails(is_async: bool) ->
 
 async def test_only_the_hanging_delivery_fails_and_its_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler_slot, "GRACE_S", 0.01)
-    processes = Processes(hangs_on(7))
+    processes = FakeProcesses(hangs_on(7))
     async with running(spec_of(is_async=False, timeout_s=0.05), processes) as it:
         it.queue.add([delivery(key) for key in range(20)])
         await eventually(lambda: len(it.settled) == 20)
@@ -90,7 +90,7 @@ async def test_a_crowded_process_is_not_killed_while_it_answers(
 ) -> None:
     # Given ten calls in the process, two at a time, each nearly as long as its timeout
     monkeypatch.setattr(handler_slot, "GRACE_S", 0.05)
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(concurrency=2, timeout_s=0.3), processes) as it:
         it.queue.add([delivery(0)])
         await eventually(lambda: bool(processes.chunks))
@@ -116,7 +116,7 @@ async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeo
     monkeypatch: pytest.MonkeyPatch, answers: bool
 ) -> None:
     monkeypatch.setattr(handler_slot, "GRACE_S", 0.02)
-    processes = Processes(hangs_on(7))
+    processes = FakeProcesses(hangs_on(7))
     processes.answers = answers
     async with running(spec_of(concurrency=2, timeout_s=0.05), processes) as it:
         it.queue._slots[0].chunk = 10
@@ -134,7 +134,7 @@ async def test_after_any_error_of_a_process_no_delivery_remains_leased() -> None
             raise RuntimeError("killed by the memory monitor")
         return Completed()
 
-    processes = Processes(play)
+    processes = FakeProcesses(play)
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue._slots[0].chunk = 10
         it.queue.add([delivery(key) for key in range(10)])
@@ -148,7 +148,7 @@ async def test_after_any_error_of_a_process_no_delivery_remains_leased() -> None
 
 
 async def test_the_uncalled_deliveries_of_a_slow_handler_are_called_next() -> None:
-    processes = Processes(slow_after=3)
+    processes = FakeProcesses(slow_after=3)
     async with running(spec_of(is_async=False), processes) as it:
         it.queue._slots[0].chunk = 8
         it.queue.add([delivery(key) for key in range(8)])
@@ -159,7 +159,7 @@ async def test_the_uncalled_deliveries_of_a_slow_handler_are_called_next() -> No
 
 
 async def test_a_delivery_that_another_worker_has_is_not_called() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(is_async=False), processes) as it:
         mine, renewed_too_late, lost = (delivery(key, claims=3) for key in range(3))
         it.queue.add([mine])
@@ -178,7 +178,7 @@ async def test_a_delivery_that_another_worker_has_is_not_called() -> None:
 
 
 async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(batch=50), processes) as it:
         it.queue.add([delivery(0)])
         await eventually(lambda: len(processes.chunks) == 1)
@@ -195,7 +195,7 @@ async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
 
 
 async def test_a_claim_waits_until_half_of_the_slots_are_free() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(concurrency=10), processes) as it:
         most = it.queue.places
         it.queue.add([delivery(key) for key in range(most // 2 + 1)])
@@ -209,7 +209,7 @@ async def test_a_claim_waits_until_half_of_the_slots_are_free() -> None:
 
 async def test_with_large_payloads_there_are_fewer_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler_queue, "PAYLOADS_BYTES_MAX", 10_000)
-    async with running(spec_of(concurrency=10), Processes()) as it:
+    async with running(spec_of(concurrency=10), FakeProcesses()) as it:
         most = it.queue.places
         it.queue.add([delivery(1, payload='"' + "x" * 998 + '"'), delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
@@ -218,7 +218,7 @@ async def test_with_large_payloads_there_are_fewer_places(monkeypatch: pytest.Mo
 
 
 async def test_other_deliveries_in_a_process_that_one_delivery_ends_do_not_fail() -> None:
-    processes = Processes(dies_of(1, 2, 3))
+    processes = FakeProcesses(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(key) for key in range(10)])
         await eventually(lambda: len(it.settled) == 10)
@@ -227,7 +227,7 @@ async def test_other_deliveries_in_a_process_that_one_delivery_ends_do_not_fail(
 
 
 async def test_a_plain_handler_has_a_process_for_each_concurrent_call() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=3), processes) as it:
         it.queue.add([delivery(key) for key in range(5)])
         await eventually(lambda: len(processes.chunks) == 3)
@@ -240,7 +240,7 @@ async def test_a_plain_handler_has_a_process_for_each_concurrent_call() -> None:
 
 
 async def test_an_async_handler_is_called_side_by_side_up_to_its_limit() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(concurrency=4), processes) as it:
         it.queue.add([delivery(0)])
         await eventually(lambda: len(processes.chunks) == 1)
@@ -252,7 +252,7 @@ async def test_an_async_handler_is_called_side_by_side_up_to_its_limit() -> None
 
 
 async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     began_s = time.monotonic()
     async with running(spec_of(rate_per_s=40.0), processes) as it:
         assert it.queue.places == 41, "no more than a second's worth waits in memory"
@@ -264,7 +264,7 @@ async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
 
 
 async def test_a_high_rate_is_reached_though_the_loop_s_timers_are_late() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(rate_per_s=5_000.0), processes) as it:
         it.queue.add([delivery(key) for key in range(600)])
         await eventually(lambda: len(it.settled) == 600)
@@ -274,7 +274,7 @@ async def test_a_high_rate_is_reached_though_the_loop_s_timers_are_late() -> Non
 
 
 async def test_a_rate_counts_calls_so_a_batch_is_not_divided() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     began_s = time.monotonic()
     async with running(spec_of(batch=50, rate_per_s=20.0, concurrency=20), processes) as it:
         assert it.queue.places == 50 * 21, "no more than a second's worth waits in memory"
@@ -286,7 +286,7 @@ async def test_a_rate_counts_calls_so_a_batch_is_not_divided() -> None:
 
 
 async def test_an_expired_delivery_is_not_called() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(expires_after_s=10.0), processes) as it:
         it.queue.add([delivery(1, due_date=NOON - timedelta(seconds=30)), delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
@@ -296,7 +296,7 @@ async def test_an_expired_delivery_is_not_called() -> None:
 
 
 async def test_a_failure_of_a_handler_does_not_end_its_process() -> None:
-    processes = Processes(lambda it: Failed("ValueError: no") if it.timer_key == 1 else Completed())
+    processes = FakeProcesses(lambda it: Failed("ValueError: no") if it.timer_key == 1 else Completed())
     async with running(spec_of(), processes) as it:
         it.queue.add([delivery(key) for key in range(3)])
         await eventually(lambda: len(it.settled) == 3)
@@ -308,7 +308,7 @@ async def test_a_failure_of_a_handler_does_not_end_its_process() -> None:
 async def test_each_delivery_s_first_call_is_counted_once_with_its_lag() -> None:
     # After the death of their process, two deliveries are called again, each alone; one of the two has an earlier
     # attempt.
-    processes = Processes(dies_of(1))
+    processes = FakeProcesses(dies_of(1))
     async with running(spec_of(is_async=True, concurrency=10), processes) as it:
         it.queue.add([delivery(0)])
         await eventually(lambda: len(it.settled) == 1)

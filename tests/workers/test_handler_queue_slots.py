@@ -15,8 +15,8 @@ from shardclock_server.workers import handler_slot
 from shardclock_server.workers.handler import HandlerSpec
 from tests.support.deliveries import deliver
 from tests.support.factories import HolderClient, value
-from tests.support.handler_queues import Running, dies_of, running
-from tests.support.handlers import NOON, FakeProcess, Processes, delivery, spec_of
+from tests.support.handler_queues import RunningQueue, dies_of, running
+from tests.support.handlers import NOON, FakeProcess, FakeProcesses, delivery, spec_of
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
@@ -24,7 +24,7 @@ QUICK_CALLS = 200  # after this number of calls a process gets large chunks
 
 
 @asynccontextmanager
-async def two_quick_processes(processes: Processes) -> AsyncIterator[Running]:
+async def two_quick_processes(processes: FakeProcesses) -> AsyncIterator[RunningQueue]:
     """Run a queue with two running processes that get large chunks."""
     async with running(spec_of(is_async=False, concurrency=2), processes) as it:
         for first in range(1_000, 1_000 + QUICK_CALLS, 10):
@@ -36,7 +36,7 @@ async def two_quick_processes(processes: Processes) -> AsyncIterator[Running]:
 
 
 async def test_a_delivery_goes_to_the_process_with_the_fewest_calls() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with two_quick_processes(processes) as it:
         for process in processes.started:
             process.gate = asyncio.Event()
@@ -52,7 +52,7 @@ async def test_a_delivery_goes_to_the_process_with_the_fewest_calls() -> None:
 
 
 async def test_suspects_get_a_separate_process_during_a_long_call_of_another_process() -> None:
-    processes = Processes(dies_of(2))
+    processes = FakeProcesses(dies_of(2))
     async with two_quick_processes(processes) as it:
         busy = processes.started[1]
         busy.gate = asyncio.Event()
@@ -76,7 +76,7 @@ async def test_after_a_failed_start_the_next_one_begins_after_its_pause(monkeypa
     monkeypatch.setattr(handler_slot, "RESTART", Backoff(0.2, 0.2))
     calls_end, third_is_up = asyncio.Event(), asyncio.Event()
 
-    class Slow(FakeProcess):
+    class SlowProcess(FakeProcess):
         async def ready(self) -> None:
             await third_is_up.wait()
 
@@ -84,8 +84,8 @@ async def test_after_a_failed_start_the_next_one_begins_after_its_pause(monkeypa
 
     def start(_: HandlerSpec) -> FakeProcess:
         number = len(started) + 1
-        made = Slow if number == 3 else FakeProcess
-        started.append(made(Processes().play, comes_up=number != 2, gate=None if number == 1 else calls_end))
+        made = SlowProcess if number == 3 else FakeProcess
+        started.append(made(FakeProcesses().play, comes_up=number != 2, gate=None if number == 1 else calls_end))
         return started[-1]
 
     # Given three processes: the first is busy, the second fails to start while the third starts and becomes busy, too.
@@ -101,7 +101,7 @@ async def test_after_a_failed_start_the_next_one_begins_after_its_pause(monkeypa
 
 
 async def test_on_hold_a_suspect_is_not_called_and_its_claim_counts() -> None:
-    processes = Processes(dies_of(1, 2), gate=asyncio.Event())
+    processes = FakeProcesses(dies_of(1, 2), gate=asyncio.Event())
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(1), delivery(2)])
         await eventually(lambda: processes.chunks == [[1], [2]])
@@ -117,7 +117,7 @@ async def test_on_hold_a_suspect_is_not_called_and_its_claim_counts() -> None:
 async def test_no_delivery_is_leased_until_a_process_is_up() -> None:
     # Otherwise a worker that dies during the start would use up one of the twenty claims of each delivery, without a
     # call.
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(), processes, up=False) as it:
         assert it.queue.places == 1
         it.queue.add([delivery(1), delivery(2)])
@@ -136,7 +136,7 @@ async def test_without_a_process_no_attempt_fails_and_one_delivery_is_claimed_at
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(handler_slot, "RESTART", Backoff(0.05, 0.05))
-    processes = Processes(comes_up=False)
+    processes = FakeProcesses(comes_up=False)
     async with running(spec_of(), processes, up=False) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: bool(processes.started) and processes.started[0].killed)
@@ -150,7 +150,7 @@ async def test_without_a_process_no_attempt_fails_and_one_delivery_is_claimed_at
 
 
 async def test_an_expired_delivery_ends_though_its_handler_does_not_start() -> None:
-    processes = Processes(comes_up=False)
+    processes = FakeProcesses(comes_up=False)
     async with running(spec_of(give_up_after_s=10.0, max_attempts=1), processes, up=False) as it:
         it.queue.add([delivery(1, fired_at=NOON - timedelta(seconds=30))])
 
@@ -159,7 +159,7 @@ async def test_an_expired_delivery_ends_though_its_handler_does_not_start() -> N
 
 async def test_a_dead_process_s_deliveries_are_released_if_no_other_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler_slot, "RESTART", Backoff(0.001, 0.001))
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(rate_per_s=0.01), processes) as it:
         processes.comes_up = False
         processes.started[0].die()
@@ -179,7 +179,7 @@ async def test_a_dead_process_s_deliveries_are_released_if_no_other_starts(monke
 
 async def test_a_slot_that_does_not_start_blocks_no_other_slot() -> None:
     # Given a plain handler with two processes; one of them has died and can't start again
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(is_async=False, concurrency=2), processes) as it:
         it.queue.add([delivery(key) for key in range(4)])
         await eventually(lambda: len(processes.started) == 2 and len(it.settled) == 4)
@@ -197,7 +197,7 @@ async def test_a_slot_that_does_not_start_blocks_no_other_slot() -> None:
 
 
 async def test_further_processes_start_during_the_calls_of_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=4), processes) as it:
         processes.comes_up = False  # the first process has already started
         it.queue.add([delivery(key) for key in range(3)])
@@ -211,7 +211,7 @@ async def test_further_processes_start_during_the_calls_of_the_first_process(mon
 
 
 async def test_deliveries_that_wait_for_the_rate_start_no_further_process() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     async with running(spec_of(is_async=False, concurrency=4, rate_per_s=40.0), processes) as it:
         it.queue.add([delivery(key) for key in range(4)])
         await eventually(lambda: len(it.settled) == 4)
@@ -221,7 +221,7 @@ async def test_deliveries_that_wait_for_the_rate_start_no_further_process() -> N
 
 async def test_a_released_suspect_has_an_unknown_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given two deliveries in a process that dies, and a handler with a next process that does not start
-    processes = Processes(dies_of(1))
+    processes = FakeProcesses(dies_of(1))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(0)])
         await eventually(lambda: len(it.settled) == 1)
@@ -235,13 +235,13 @@ async def test_a_released_suspect_has_an_unknown_outcome(monkeypatch: pytest.Mon
 
 async def test_a_handler_that_does_not_start_leaves_no_claim(dsn: str, shard: HolderClient) -> None:
     await deliver(shard, 300)
-    processes = Processes(comes_up=False)
+    processes = FakeProcesses(comes_up=False)
     async with working(dsn, processes, is_up=False) as worker:
         await eventually(lambda: bool(processes.started))
         await eventually(lambda: len(worker) == 0)
         assert await value(dsn, "select sum(claims - given_back) from shardclock.deliveries") == 0
 
-    async with working(dsn, Processes(), is_up=False):
+    async with working(dsn, FakeProcesses(), is_up=False):
         await eventually(lambda: _is_empty(dsn))
     assert await ended(dsn) == {"DELIVERED": 300}
 

@@ -8,10 +8,10 @@ import pytest
 
 from shardclock import Completed, Failed
 from shardclock_server.workers.handler_slot import RESTART, ChunkResult, HandlerSlot
-from tests.support.handlers import NOON, Processes, delivery, spec_of
+from tests.support.handlers import NOON, FakeProcesses, delivery, spec_of
 
 
-def slot_of(processes: Processes, *, is_async: bool = True) -> HandlerSlot:
+def slot_of(processes: FakeProcesses, *, is_async: bool = True) -> HandlerSlot:
     return HandlerSlot(spec_of(is_async=is_async), processes, failed=print)
 
 
@@ -31,7 +31,7 @@ async def passes_on() -> None:
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_the_end_of_a_process_without_calls_costs_no_attempt(is_async: bool) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     slot = slot_of(processes, is_async=is_async)
     assert (await called(slot, 1)).outcomes == [Completed()]
 
@@ -45,7 +45,7 @@ async def test_the_end_of_a_process_without_calls_costs_no_attempt(is_async: boo
 
 
 async def test_the_end_of_a_process_during_a_call_is_a_failed_attempt() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     slot = slot_of(processes)
     calling = asyncio.create_task(called(slot, 1))
     await passes_on()
@@ -62,7 +62,7 @@ async def test_the_end_of_a_process_during_a_call_is_a_failed_attempt() -> None:
 
 
 async def test_a_chunk_that_can_t_be_sent_is_not_called_and_another_process_starts() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     slot = slot_of(processes)
     await called(slot, 1)
 
@@ -78,7 +78,7 @@ async def test_a_chunk_that_can_t_be_sent_is_not_called_and_another_process_star
 
 
 async def test_a_process_that_was_never_reached_is_started_again_after_a_pause() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     slot = slot_of(processes)
     await slot.start()
     processes.started[0].is_cut_off = True
@@ -92,7 +92,7 @@ async def test_a_process_that_was_never_reached_is_started_again_after_a_pause()
 
 
 async def test_a_chunk_that_can_t_be_sent_makes_no_suspects_of_present_calls() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     slot = slot_of(processes)
     calling = asyncio.create_task(called(slot, 1))
     await passes_on()
@@ -113,7 +113,7 @@ async def test_a_chunk_that_can_t_be_sent_makes_no_suspects_of_present_calls() -
 
 
 async def test_an_unreachable_process_is_ended_after_its_last_answer() -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     slot = slot_of(processes)
     calling = asyncio.create_task(called(slot, 1))
     await passes_on()
@@ -131,7 +131,7 @@ async def test_an_unreachable_process_is_ended_after_its_last_answer() -> None:
 
 
 async def test_an_ended_slot_has_no_waiting_task() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     slot = slot_of(processes)
     await called(slot, 1)
 
@@ -145,7 +145,7 @@ async def test_an_ended_slot_has_no_waiting_task() -> None:
 
 
 async def test_without_a_process_there_is_no_call() -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     slot = slot_of(processes)
     chunk = [delivery(1), delivery(2)]
     assert not slot.has_capacity
@@ -160,7 +160,7 @@ async def test_without_a_process_there_is_no_call() -> None:
 
 async def test_a_process_that_ends_before_its_first_call_is_a_failed_start() -> None:
     told: list[str] = []
-    processes = Processes()
+    processes = FakeProcesses()
     slot = HandlerSlot(spec_of(), processes, failed=told.append)
     await slot.start()
 
@@ -173,7 +173,7 @@ async def test_a_process_that_ends_before_its_first_call_is_a_failed_start() -> 
 
 
 async def test_each_further_start_waits_twice_as_long_until_a_call_succeeds() -> None:
-    processes = Processes(comes_up=False)
+    processes = FakeProcesses(comes_up=False)
     slot = slot_of(processes)
     for failures in (1, 2, 3):
         await slot.start()

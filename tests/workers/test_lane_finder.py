@@ -14,7 +14,7 @@ from shardclock_server.workers.delivery_planner import MARGIN_S, SLOW_SEARCH_S, 
 from shardclock_server.workers.lane_finder import GAP_S, OLD_S, LaneFinder
 from tests.support.deliveries import add_deliveries
 from tests.support.factories import query, value
-from tests.support.handlers import NOON, Processes
+from tests.support.handlers import NOON, FakeProcesses
 from tests.support.waiting import eventually
 from tests.support.working import working
 
@@ -100,7 +100,7 @@ async def test_the_first_webhook_of_a_tenant_is_claimed_soon_although_another_te
     await add_deliveries(dsn, 30_000, "webhook:hook", next_attempt_at="now() + interval '1 h'")
     await query(dsn, "update shardclock.deliveries set target = 'webhook:hook-' || timer_key")
     await query(dsn, "vacuum analyze shardclock.deliveries")
-    async with working(dsn, Processes()) as worker:
+    async with working(dsn, FakeProcesses()) as worker:
         planner = worker.deliveries._planner
         # Given a search that has read all endpoints, and now pauses for long
         await eventually(lambda: planner._last_search_s > SLOW_SEARCH_S and not planner.is_searching, within_s=60.0)

@@ -20,7 +20,7 @@ from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.settler import LOCKED_PAUSE_S
 from tests.support.deliveries import deliver, deliveries
 from tests.support.factories import BOUND_S, HolderClient, query, value
-from tests.support.handlers import Processes
+from tests.support.handlers import FakeProcesses
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
 
@@ -59,7 +59,7 @@ async def test_a_locked_delivery_is_settled_after_its_lock_and_all_others_before
         return await settle_deliveries(*arguments, **more)
 
     monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", settle)
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     keys = await deliver(shard, 3)
     async with working(dsn, processes) as worker:
         await eventually(lambda: [keys[0]] in processes.chunks and len(worker) == 3)
@@ -84,7 +84,7 @@ async def test_a_locked_delivery_is_settled_after_its_lock_and_all_others_before
 async def test_a_locked_delivery_remains_leased_and_delays_no_renewal_of_other_deliveries(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     keys = await deliver(shard, 2)
     async with working(dsn, processes, settings=SHORT) as worker:
         await eventually(lambda: [keys[0]] in processes.chunks and len(worker) == 2)
@@ -119,7 +119,7 @@ async def test_leases_are_renewed_in_batches(dsn: str, shard: HolderClient, monk
 
     monkeypatch.setattr(shardclock_server.workers.deliveries, "RENEWED_MAX", 2)
     monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew)
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     keys = await deliver(shard, 5)
     async with working(dsn, processes, settings=SHORT) as worker:
         await eventually(lambda: len(worker) == 5)

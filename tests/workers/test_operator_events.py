@@ -10,7 +10,7 @@ from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
 from tests.support.deliveries import WorkerClient, add_deliveries, bury
 from tests.support.factories import query, value
-from tests.support.handlers import Processes
+from tests.support.handlers import FakeProcesses
 from tests.support.operator_events import events, send, subscribe
 from tests.support.receivers import SECRET, Receiver, answering, receiving
 from tests.support.waiting import eventually
@@ -28,7 +28,7 @@ async def test_an_event_is_sent_signed_and_shown_among_the_attempts_of_its_endpo
         await subscribe(dsn, "delivery.dead", tenant_id="acme", url=url_of(receiver))
         await bury(dsn, 3)
         await send(dsn)
-        async with working(dsn, Processes(), settings=SETTINGS):
+        async with working(dsn, FakeProcesses(), settings=SETTINGS):
             await eventually(lambda: _attempts(dsn))
 
     (request,) = receiver.requests
@@ -44,7 +44,7 @@ async def test_an_event_does_not_wait_behind_the_other_webhooks_of_its_endpoint(
         await add_deliveries(dsn, 200, "webhook:ops")
         await bury(dsn, 1)
         await send(dsn)
-        async with working(dsn, Processes(), settings=SETTINGS):
+        async with working(dsn, FakeProcesses(), settings=SETTINGS):
             await eventually(lambda: _received(receiver))
 
 
@@ -53,7 +53,7 @@ async def test_an_endpoint_that_answers_410_gets_no_event_about_itself(dsn: str)
         await subscribe(dsn, "delivery.dead", "endpoint.disabled", tenant_id="acme", url=url_of(receiver))
         await bury(dsn, 1)
         await send(dsn)
-        async with working(dsn, Processes(), settings=SETTINGS):
+        async with working(dsn, FakeProcesses(), settings=SETTINGS):
             await eventually(lambda: _is_disabled(dsn))
 
     assert await events(dsn) == [("endpoint.disabled", "ops")]
@@ -83,7 +83,7 @@ async def test_during_a_hold_only_the_event_about_the_hold_is_sent(dsn: str) -> 
     async with receiving(answering("200 OK")) as receiver:
         await subscribe(dsn, "cluster.hold", url=url_of(receiver))
         await query(dsn, "update shardclock.identity set held_why = 'prices are wrong'")
-        async with working(dsn, Processes(), settings=SETTINGS, is_up=False):
+        async with working(dsn, FakeProcesses(), settings=SETTINGS, is_up=False):
             await add_deliveries(dsn, 5, "webhook:ops", tenant_id="'default'")
             await send(dsn)
             await eventually(lambda: _received(receiver, "cluster.hold"))
@@ -101,7 +101,7 @@ async def test_from_a_copy_no_event_is_sent(dsn: str) -> None:
     async with receiving(answering("200 OK")) as receiver:
         await subscribe(dsn, "cluster.hold", url=url_of(receiver))
         await query(dsn, "update shardclock.identity set held_why = 'a test', origin = 'elsewhere', name = 'prod'")
-        async with working(dsn, Processes(), settings=SETTINGS, is_up=False) as worker:
+        async with working(dsn, FakeProcesses(), settings=SETTINGS, is_up=False) as worker:
             await query(dsn, "update shardclock.holders set identity = 'staging' where holder = $1", worker.holder)
             await eventually(lambda: _is_foreign(worker))
             assert await send(dsn) == 1

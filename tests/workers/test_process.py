@@ -30,17 +30,17 @@ from tests.support.user_actors import HERE, Started
 pytestmark = pytest.mark.usefixtures("collector")
 
 
-class Asked:
+class RecordedOptions:
     """Record the options of a new actor."""
 
     def __init__(self) -> None:
         self.options_given: dict[str, Any] = {}
 
-    def options(self, **given: Any) -> Asked:
+    def options(self, **given: Any) -> RecordedOptions:
         self.options_given = given
         return self
 
-    def remote(self, *_: str) -> Asked:
+    def remote(self, *_: str) -> RecordedOptions:
         return self
 
 
@@ -51,14 +51,14 @@ def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    asked = Asked()
+def asked(monkeypatch: pytest.MonkeyPatch) -> RecordedOptions:
+    asked = RecordedOptions()
     monkeypatch.setattr(ray, "remote", lambda _: asked)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: HERE))
     return asked
 
 
-def test_a_process_without_reserved_resources_runs_on_its_worker_s_node(asked: Asked) -> None:
+def test_a_process_without_reserved_resources_runs_on_its_worker_s_node(asked: RecordedOptions) -> None:
     RayHandlerProcess(spec_of(), modules="app", directory="/app")
 
     where = asked.options_given["scheduling_strategy"]
@@ -68,7 +68,9 @@ def test_a_process_without_reserved_resources_runs_on_its_worker_s_node(asked: A
 
 
 @pytest.mark.parametrize("policy", [{}, {"num_cpus": 2.0}, {"memory_mib": 512}])
-def test_if_there_are_nodes_for_workers_a_process_runs_on_such_a_node(asked: Asked, policy: dict[str, Any]) -> None:
+def test_if_there_are_nodes_for_workers_a_process_runs_on_such_a_node(
+    asked: RecordedOptions, policy: dict[str, Any]
+) -> None:
     RayHandlerProcess(spec_of(**policy), modules="app", directory="/app", resource="shardclock_workers")
 
     assert asked.options_given["resources"] == {"shardclock_workers": LEAST_SHARE}

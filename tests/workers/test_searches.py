@@ -12,7 +12,7 @@ from shardclock_server.sql.deliveries.claim import DeliveryScan, DeliveryScanRes
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.deliveries import HANDLER, deliver, deliveries
 from tests.support.factories import HolderClient
-from tests.support.handlers import Processes, spec_of
+from tests.support.handlers import FakeProcesses, spec_of
 from tests.support.waiting import eventually
 from tests.support.working import working
 
@@ -32,7 +32,7 @@ async def test_a_search_without_an_answer_stops_no_claim(
 
     monkeypatch.setattr(shardclock_server.workers.deliveries, "claim_deliveries", answers_once)
     await deliver(shard)
-    async with working(dsn, Processes()) as worker:
+    async with working(dsn, FakeProcesses()) as worker:
         await eventually(lambda: _all_have_ended(dsn))
         await eventually(lambda: worker.stats.failures["searches"] >= 2)
         await deliver(shard, 50)
@@ -44,7 +44,7 @@ async def test_a_search_without_an_answer_stops_no_claim(
 async def test_a_search_claims_deliveries_that_the_claims_of_a_busy_handler_have_skipped(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with working(dsn, processes, spec_of(concurrency=4)) as worker:
         half = worker.deliveries.handlers.places[HANDLER] // 2 + 1
         await deliver(shard, half)
@@ -61,7 +61,7 @@ async def test_a_search_claims_deliveries_that_the_claims_of_a_busy_handler_have
 
 
 async def test_a_worker_is_idle_while_there_is_no_delivery(dsn: str, shard: HolderClient) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     async with working(dsn, processes) as worker:
         planner = worker.deliveries._planner
         await eventually(lambda: planner.is_idle)

@@ -15,7 +15,7 @@ from shardclock_server.workers.handler_slot import ChunkResult, HandlerSlot
 from shardclock_server.workers.task_set import TaskSet
 from tests.support.deliveries import deliver
 from tests.support.factories import BOUND_S, HolderClient, value
-from tests.support.handlers import Processes, spec_of
+from tests.support.handlers import FakeProcesses, spec_of
 from tests.support.waiting import eventually
 from tests.support.working import assigned, ended, worker_of, working
 
@@ -40,7 +40,7 @@ async def test_the_error_of_a_call_is_reported_and_a_cancellation_is_not() -> No
 async def test_a_fault_of_the_worker_in_a_call_is_a_failed_attempt_only_of_the_calls_deliveries(
     dsn: str, shard: HolderClient
 ) -> None:
-    call, processes = HandlerSlot.call, Processes()
+    call, processes = HandlerSlot.call, FakeProcesses()
     (bad, *good) = await deliver(shard, 3)
 
     async def on_fault(
@@ -63,13 +63,13 @@ async def test_a_worker_that_loses_the_outcome_of_a_call_ends_and_another_makes_
     dsn: str, shard: HolderClient
 ) -> None:
     await deliver(shard)
-    worker = worker_of(dsn, Processes())
+    worker = worker_of(dsn, FakeProcesses())
     with mock.patch.object(handler_queue, "settlement_of", side_effect=ZeroDivisionError("ours")):
         run = asyncio.create_task(worker.run())
         await eventually(lambda: assigned(dsn, worker.holder))
         with pytest.raises(ZeroDivisionError, match="ours"):
             await asyncio.wait_for(run, BOUND_S)
-    async with working(dsn, Processes()):
+    async with working(dsn, FakeProcesses()):
         await eventually(lambda: _is(dsn, 0))
     assert await ended(dsn) == {"DELIVERED": 1}
 

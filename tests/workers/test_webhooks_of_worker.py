@@ -18,7 +18,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.settings import WorkerSettings
 from tests.support.deliveries import deliver
 from tests.support.factories import BOUND_S, HolderClient, value
-from tests.support.handlers import Processes
+from tests.support.handlers import FakeProcesses
 from tests.support.receivers import SECRET, Receiver, answering, hanging, receiving
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -39,7 +39,7 @@ async def test_a_webhook_is_sent_signed_and_recorded(dsn: str, shard: HolderClie
     async with receiving(answering("204 No Content")) as receiver:
         await add(dsn, receiver)
         keys = await deliver(shard, 50, target=TARGET, payload="'{\"order\": 42}'")
-        async with working(dsn, Processes(), settings=SETTINGS) as worker:
+        async with working(dsn, FakeProcesses(), settings=SETTINGS) as worker:
             await eventually(lambda: _ended(dsn, {"DELIVERED": 50}))
             await eventually(lambda: len(worker) == 0)
 
@@ -60,7 +60,7 @@ async def test_a_failed_webhook_is_sent_again_with_the_same_id_and_body(dsn: str
     async with receiving(answering("500 Internal Server Error")) as receiver:
         await add(dsn, receiver, max_attempts=2, retry_min_s=0.01, retry_max_s=0.01)
         await deliver(shard, target=TARGET)
-        async with working(dsn, Processes(), settings=SETTINGS):
+        async with working(dsn, FakeProcesses(), settings=SETTINGS):
             await eventually(lambda: _ended(dsn, {"DEAD": 1}))
 
     first, second = receiver.requests
@@ -75,7 +75,7 @@ async def test_an_endpoint_that_answers_410_is_disabled(dsn: str, shard: HolderC
         one = await add(dsn, receiver)
         await deliver(shard, 30, target=TARGET)
         async with (
-            working(dsn, Processes(), settings=SETTINGS),
+            working(dsn, FakeProcesses(), settings=SETTINGS),
             Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session,
         ):
             await eventually(lambda: _is_disabled(session, one.key))
@@ -91,7 +91,7 @@ async def test_a_locked_endpoint_that_answered_410_delays_no_other_endpoint(dsn:
         async with (
             Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session,
             Session(dsn, application="test", timeout_s=BOUND_S) as client,
-            working(dsn, Processes(), settings=SETTINGS) as worker,
+            working(dsn, FakeProcesses(), settings=SETTINGS) as worker,
         ):
             async with client.transaction() as connection:
                 await connection.execute("select from shardclock.endpoints where name = 'billing' for update")
@@ -108,7 +108,7 @@ async def test_an_endpoint_that_hangs_delays_no_other_endpoint(dsn: str, shard: 
         await add(dsn, stuck, "stuck")
         await add(dsn, quick, "quick")
         await deliver(shard, 500, target="webhook:stuck")
-        async with working(dsn, Processes(), settings=SETTINGS) as worker:
+        async with working(dsn, FakeProcesses(), settings=SETTINGS) as worker:
             await eventually(lambda: len(stuck.requests) == 5)
             await deliver(shard, 200, target="webhook:quick")
             await eventually(lambda: _ended(dsn, {"DELIVERED": 200}))
@@ -124,7 +124,7 @@ async def test_an_added_secret_is_used_soon(dsn: str, shard: HolderClient) -> No
     async with receiving(answering("204 No Content")) as receiver:
         one = await add(dsn, receiver)
         async with (
-            working(dsn, Processes(), settings=SETTINGS),
+            working(dsn, FakeProcesses(), settings=SETTINGS),
             Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session,
         ):
             await deliver(shard, target=TARGET)
@@ -145,11 +145,11 @@ async def test_a_webhook_in_flight_at_a_drain_is_sent_again(dsn: str, shard: Hol
     async with receiving(hanging) as stuck:
         await add(dsn, stuck)
         (key,) = await deliver(shard, target=TARGET)
-        async with working(dsn, Processes(), settings=SETTINGS):
+        async with working(dsn, FakeProcesses(), settings=SETTINGS):
             await eventually(lambda: len(stuck.requests) == 1)
     async with (
         receiving(answering("204 No Content"), port=stuck.port) as receiver,
-        working(dsn, Processes(), settings=SETTINGS),
+        working(dsn, FakeProcesses(), settings=SETTINGS),
     ):
         await eventually(lambda: _ended(dsn, {"DELIVERED": 1}))
 
@@ -162,7 +162,7 @@ async def test_a_private_address_is_not_connected_to(dsn: str, shard: HolderClie
         assert one.url.startswith("http://127.0.0.1")
         await deliver(shard, target=TARGET)
         settings = replace_networks(SETTINGS)
-        async with working(dsn, Processes(), settings=settings):
+        async with working(dsn, FakeProcesses(), settings=settings):
             await eventually(lambda: _ended(dsn, {"DEAD": 1}))
 
     assert receiver.connections == 0

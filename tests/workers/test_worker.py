@@ -30,7 +30,7 @@ from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.worker import Worker
 from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
 from tests.support.factories import HolderClient, query, value
-from tests.support.handlers import Processes, spec_of
+from tests.support.handlers import FakeProcesses, spec_of
 from tests.support.jobs import job_spec
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -38,7 +38,7 @@ from tests.support.working import QUICK, assigned, ended, no_runs, working
 
 
 async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderClient) -> None:
-    processes = Processes()
+    processes = FakeProcesses()
     keys = await deliver(shard, 300)
     async with working(dsn, processes) as worker:
         await eventually(lambda: _is(dsn, 0))
@@ -51,7 +51,7 @@ async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderC
 
 async def test_a_failing_delivery_is_tried_again_until_it_is_dead(dsn: str, shard: HolderClient) -> None:
     spec = spec_of(max_attempts=3, retry_min_s=0.001, retry_max_s=0.002)
-    processes = Processes(lambda _: Failed("ValueError: no"))
+    processes = FakeProcesses(lambda _: Failed("ValueError: no"))
     (key,) = await deliver(shard)
     async with working(dsn, processes, spec):
         await eventually(lambda: _is(dsn, 0))
@@ -62,14 +62,14 @@ async def test_a_failing_delivery_is_tried_again_until_it_is_dead(dsn: str, shar
 
 
 async def test_waiting_and_called_deliveries_are_handed_back_at_the_drain(dsn: str, shard: HolderClient) -> None:
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     await deliver(shard, 6)
     spec = spec_of(is_async=False)
     async with working(dsn, processes, spec):
         await eventually(lambda: bool(processes.chunks))
 
     assert processes.started[0].killed
-    async with working(dsn, Processes()):
+    async with working(dsn, FakeProcesses()):
         await eventually(lambda: _is(dsn, 0))
     assert await ended(dsn) == {"DELIVERED": 6}
     assert await value(dsn, "select count(*) from shardclock.deliveries where failed_attempts > 0") == 0
@@ -77,7 +77,7 @@ async def test_waiting_and_called_deliveries_are_handed_back_at_the_drain(dsn: s
 
 async def test_on_hold_waiting_deliveries_are_released_and_called_afterwards(dsn: str, shard: HolderClient) -> None:
     gate = asyncio.Event()
-    processes = Processes(gate=gate)
+    processes = FakeProcesses(gate=gate)
     keys = await deliver(shard, 6)
     async with working(dsn, processes, spec_of(is_async=False)) as worker:
         await eventually(lambda: bool(processes.chunks))
@@ -99,7 +99,7 @@ async def test_on_hold_waiting_deliveries_are_released_and_called_afterwards(dsn
 
 async def test_a_call_that_ends_soon_after_the_drain_began_is_recorded(dsn: str, shard: HolderClient) -> None:
     gate = asyncio.Event()
-    processes = Processes(gate=gate)
+    processes = FakeProcesses(gate=gate)
     await deliver(shard)
     async with working(dsn, processes) as worker:
         await eventually(lambda: bool(processes.chunks))
@@ -110,7 +110,7 @@ async def test_a_call_that_ends_soon_after_the_drain_began_is_recorded(dsn: str,
 
 
 async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> None:
-    processes, thieves = Processes(gate=asyncio.Event()), Processes()
+    processes, thieves = FakeProcesses(gate=asyncio.Event()), FakeProcesses()
     settings = QUICK.model_copy(update={"delivery_lease_s": 3.0})
     await deliver(shard)
     async with working(dsn, processes, settings=settings):
@@ -145,7 +145,7 @@ async def test_a_lease_counts_from_postgres_s_time_of_the_claim(
 
     monkeypatch.setattr(shardclock_server.workers.deliveries, "claim_deliveries", claim_late)
     await deliver(shard)
-    async with working(dsn, Processes(play), settings=settings):
+    async with working(dsn, FakeProcesses(play), settings=settings):
         await eventually(lambda: _is(dsn, 0))
 
     assert len(late) == 1
@@ -155,7 +155,7 @@ async def test_a_lease_counts_from_postgres_s_time_of_the_claim(
 async def test_a_worker_that_was_declared_dead_stops_and_settles_no_more_deliveries(
     dsn: str, shard: HolderClient
 ) -> None:
-    processes, next_ones = Processes(gate=asyncio.Event()), Processes()
+    processes, next_ones = FakeProcesses(gate=asyncio.Event()), FakeProcesses()
     (key,) = await deliver(shard)
     async with working(dsn, processes) as worker:
         await eventually(lambda: bool(processes.chunks))
@@ -186,7 +186,7 @@ async def test_outcomes_during_an_outage_of_postgres_are_settled_afterwards(
 
     monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", lost_once)
     await deliver(shard)
-    async with working(dsn, Processes()) as worker:
+    async with working(dsn, FakeProcesses()) as worker:
         await eventually(lambda: sent >= 2 and len(worker) == 0)
 
     assert await ended(dsn) == {"DELIVERED": 1}
@@ -195,7 +195,7 @@ async def test_outcomes_during_an_outage_of_postgres_are_settled_afterwards(
 async def test_an_outcome_with_a_refused_text_is_settled_without_the_text(dsn: str, shard: HolderClient) -> None:
     bad = (await deliver(shard, 20))[7]
     result = Completed("a NUL: \0")
-    async with working(dsn, Processes(lambda it: result if it.timer_key == bad else Completed(1))) as worker:
+    async with working(dsn, FakeProcesses(lambda it: result if it.timer_key == bad else Completed(1))) as worker:
         await eventually(lambda: _is(dsn, 0))
         await eventually(lambda: len(worker) == 0)
 
@@ -211,7 +211,7 @@ async def test_an_outcome_that_postgres_always_refuses_delays_no_other_outcome(d
     keys = await deliver(shard, 20)
     await bury(dsn, 1)
     await query(dsn, "update shardclock.dead_letters set timer_key = $1", keys[3])
-    processes = Processes(lambda it: Failed("no", "payload") if it.timer_key == keys[3] else Completed())
+    processes = FakeProcesses(lambda it: Failed("no", "payload") if it.timer_key == keys[3] else Completed())
     async with working(dsn, processes) as worker:
         await eventually(lambda: _is(dsn, 1))
         await eventually(lambda: len(worker) == 0)
@@ -223,7 +223,7 @@ async def test_an_outcome_that_postgres_always_refuses_delays_no_other_outcome(d
 
 async def test_outcomes_are_kept_while_postgres_refuses_the_statement_itself(dsn: str, shard: HolderClient) -> None:
     await deliver(shard, 20)
-    processes = Processes()
+    processes = FakeProcesses()
     await query(dsn, "alter table shardclock.command_log rename to away")
     async with working(dsn, processes) as worker:
         await eventually(lambda: worker.stats.failures["settles"] >= 2)
@@ -240,7 +240,7 @@ async def test_a_worker_does_not_call_deliveries_that_it_has_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6})
-    processes, next_ones = Processes(gate=asyncio.Event()), Processes()
+    processes, next_ones = FakeProcesses(gate=asyncio.Event()), FakeProcesses()
     keys = await deliver(shard, 3)
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
         await eventually(lambda: processes.chunks == [keys[:1]])
@@ -271,7 +271,7 @@ async def test_a_delivery_with_an_ended_lease_is_not_called_but_claimed_again(
         raise StoreUnavailable("away")
 
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6})
-    processes = Processes(gate=asyncio.Event())
+    processes = FakeProcesses(gate=asyncio.Event())
     keys = await deliver(shard, 3)
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
         await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
@@ -315,7 +315,7 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
     monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew)
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6})
     await deliver(shard)
-    async with working(dsn, Processes(), settings=settings) as worker:
+    async with working(dsn, FakeProcesses(), settings=settings) as worker:
         await settling.wait()
         await eventually(lambda: bool(worker.deliveries._leases.renewed_before(time.monotonic() - 0.3)))
         assert not renewed.is_set()
@@ -330,7 +330,7 @@ async def test_a_notification_right_after_another_one_is_not_lost(
     # Given a worker that claims only after notifications, with a pause of a second after each notification
     monkeypatch.setattr(shardclock_server.workers.deliveries, "NOTIFICATION_GAP_S", 1.0)
     settings = QUICK.model_copy(update={"delivery_poll_s": 600.0})
-    processes = Processes()
+    processes = FakeProcesses()
     async with working(dsn, processes, settings=settings) as worker:
         await eventually(lambda: worker.deliveries._notifications._on is not None)
         (first,) = await deliver(shard)
@@ -347,7 +347,7 @@ async def test_a_handler_that_hangs_delays_no_other_handler(dsn: str, shard: Hol
     await declare(dsn, HANDLER, "cart.left")
     await deliver(shard, 500)
     gate = asyncio.Event()
-    stuck, quick = Processes(gate=gate), Processes(lambda _: Completed())
+    stuck, quick = FakeProcesses(gate=gate), FakeProcesses(lambda _: Completed())
 
     def start(spec: HandlerSpec) -> object:
         return (stuck if spec.target == HANDLER else quick)(spec)
@@ -371,7 +371,7 @@ async def test_a_worker_registers_its_handlers_targets_and_its_jobs_functions(ds
     incarnation = Incarnation(7, WORKER, "test", "test", "test", "test", 1)
     jobs = [job_spec(), job_spec("other")]
     worker = Worker(
-        incarnation, QUICK, [spec_of()], as_role(dsn, "shard"), jobs=jobs, start=Processes(), start_run=no_runs
+        incarnation, QUICK, [spec_of()], as_role(dsn, "shard"), jobs=jobs, start=FakeProcesses(), start_run=no_runs
     )
     run = asyncio.create_task(worker.run())
     await eventually(lambda: value(dsn, "select count(*) from shardclock.holders"))

@@ -1,4 +1,4 @@
-"""An expression or its model declares the language; FEEL and JUEL are recognized by their signs."""
+"""An expression's language is declared, or shown by its first characters (= or ${), or the language of the model."""
 
 import pytest
 

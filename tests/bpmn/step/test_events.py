@@ -1,4 +1,4 @@
-"""An event may interrupt its activity; the nearest node catches it; after the end of its token it is stale."""
+"""A boundary event may interrupt its activity, the nearest node catches an event, and a late event is stale."""
 
 import pytest
 

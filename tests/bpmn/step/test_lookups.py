@@ -1,4 +1,4 @@
-"""An incident names an expression's variables; the cost of an element's expressions is limited."""
+"""An incident names the variables of its expression; the total cost of the expressions of one element is limited."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.support.roles import as_role
 from tests.support.sql_client import session
 
 
-class Work:
+class RecordedWork:
     """Work that records its batches, and fails for some records."""
 
     def __init__(self, *bad: int) -> None:
@@ -52,7 +52,7 @@ class Work:
 async def test_a_batch_grows_from_one_record_to_a_second_of_work(dsn: str) -> None:
     keys = list(range(1, 501))
     await append(dsn, *keys)
-    work = Work()
+    work = RecordedWork()
 
     async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
         await until(lambda: len(work.done) == 500, *tasks)
@@ -108,7 +108,7 @@ async def test_work_that_exceeds_its_timeout_is_logged_and_its_records_are_retri
 
 async def test_a_failure_is_logged_with_its_record_and_attempts_and_counted(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
-    work = Work(2)
+    work = RecordedWork(2)
 
     with capture_logs() as logs:
         async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
@@ -147,7 +147,7 @@ async def test_a_failed_batch_is_rolled_back_and_done_once(dsn: str) -> None:
 
 async def test_a_failing_record_is_set_aside_after_its_attempts_and_the_group_continues(dsn: str) -> None:
     await append(dsn, *range(1, 41))
-    work = Work(7, 23)
+    work = RecordedWork(7, 23)
 
     with capture_logs() as logs:
         async with at_work(consume(as_role(dsn, "consumer"), "g", work, attempts=2)) as tasks:
@@ -171,7 +171,7 @@ async def test_a_failing_record_is_set_aside_after_its_attempts_and_the_group_co
 
 async def test_a_failed_record_is_retried_in_a_batch_of_one_whatever_the_batch_size(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
-    work = Work()
+    work = RecordedWork()
     async with member_session(dsn) as member:
         await open_group(member, "g")
         await query(dsn, "update shardclock.consumers set attempts = 2")
@@ -211,12 +211,12 @@ async def test_work_that_leaves_a_transaction_that_cannot_commit_has_failed(dsn:
 async def test_a_wrong_dsn_ends_a_member_immediately(dsn: str, spoil: Any, told: str) -> None:
     with pytest.raises((asyncpg.PostgresError, ValueError, OSError), match=told):
         async with asyncio.timeout(20):
-            await consume(spoil(dsn), "g", Work())
+            await consume(spoil(dsn), "g", RecordedWork())
 
 
 async def test_an_outage_of_postgres_is_logged_and_awaited() -> None:
     with capture_logs() as logs:
-        async with at_work(consume("postgresql://127.0.0.1:1/none", "g", Work())) as tasks:
+        async with at_work(consume("postgresql://127.0.0.1:1/none", "g", RecordedWork())) as tasks:
             await until(lambda: len(logs) >= 2, *tasks)
 
     assert [(line["event"], line["times"]) for line in logs[:2]] == [
@@ -229,19 +229,19 @@ async def test_an_outage_of_postgres_is_logged_and_awaited() -> None:
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"partitions": 0}, {"partitions": 841}])
 async def test_impossible_partitions_or_attempts_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"is not possible: give 1"):
-        await consume("postgresql://", "g", Work(), **wrong)
+        await consume("postgresql://", "g", RecordedWork(), **wrong)
 
 
 @pytest.mark.parametrize("group", ["", "g" * 201], ids=["empty", "long"])
 async def test_a_name_of_a_group_that_is_too_short_or_too_long_is_refused(group: str) -> None:
     with pytest.raises(ValueError, match=rf"^group 'g*' has {len(group)} characters: give 1 to 200$"):
-        await consume("postgresql://", group, Work())
+        await consume("postgresql://", group, RecordedWork())
 
 
 async def test_a_dsn_instead_of_a_function_is_refused_and_not_shown() -> None:
     sentence = r"^connect is a str: give a function that opens a connection, as `lambda: driver.connect\(dsn\)`$"
     with pytest.raises(TypeError, match=sentence):
-        await shardclock.log.consume("postgresql://ann:secret@db/x", "g", Work())  # type: ignore[call-overload]
+        await shardclock.log.consume("postgresql://ann:secret@db/x", "g", RecordedWork())  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("ask", [shardclock.log.consume, shardclock.log.consume_leased])
@@ -283,7 +283,7 @@ async def test_the_members_of_a_group_work_at_the_same_time_and_each_timers_reco
 async def test_a_single_member_processes_all_partitions_and_neglects_none(dsn: str) -> None:
     keys = list(range(1, 101))
     await append(dsn, *keys)
-    work = Work()
+    work = RecordedWork()
 
     async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=4)) as tasks:
         await until(lambda: work.done, *tasks)  # after this call the group exists
@@ -298,7 +298,7 @@ async def test_a_single_member_processes_all_partitions_and_neglects_none(dsn: s
 
 async def test_a_failing_record_delays_only_its_own_partition(dsn: str) -> None:
     await append(dsn, *range(1, 41))
-    work = Work(2)
+    work = RecordedWork(2)
 
     async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=2)) as tasks:
         await until(lambda: len(work.done) == 20, *tasks)
@@ -308,15 +308,15 @@ async def test_a_failing_record_delays_only_its_own_partition(dsn: str) -> None:
 
 async def test_another_number_of_partitions_is_refused_with_the_way_out(dsn: str) -> None:
     async with member_session(dsn) as member:
-        assert await consume_once(member, "g", Work()) == 0
+        assert await consume_once(member, "g", RecordedWork()) == 0
 
         with pytest.raises(GroupDiffers, match=r"has 1 partition\(s\), not 4.*consumers reset g --partitions 4"):
-            await consume(as_role(dsn, "consumer"), "g", Work(), partitions=4)
+            await consume(as_role(dsn, "consumer"), "g", RecordedWork(), partitions=4)
 
     async with session(dsn, "shard") as operator:
         await reset_group(operator, "g", partitions=4)
     await append(dsn, 1, 2, 3, 4)
-    work = Work()
+    work = RecordedWork()
     async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=4)) as tasks:
         await until(lambda: len(work.done) == 4, *tasks)
 
@@ -326,7 +326,7 @@ async def test_another_number_of_partitions_is_refused_with_the_way_out(dsn: str
 
 async def test_a_notification_wakes_an_idle_member_before_its_poll(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock.log.async_member.POLL_S", 20.0)
-    work = Work()
+    work = RecordedWork()
     async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks, session(dsn, "shard") as shard:
         for key in range(1, 6):  # without notifications, each record would wait for a poll
             await append(dsn, key)
@@ -356,5 +356,5 @@ async def test_notifications_are_received_on_each_new_connection(dsn: str) -> No
 async def test_no_notification_is_sent_while_there_is_no_group(dsn: str) -> None:
     async with session(dsn, "shard") as shard, member_session(dsn) as member:
         assert not await notify_of_records(shard)
-        await consume_once(member, "g", Work())
+        await consume_once(member, "g", RecordedWork())
         assert await notify_of_records(shard)

@@ -19,7 +19,7 @@ from tests.support import ROOT
 from tests.support.consumers import append, capture_logs, consume_leased, group_of, until
 from tests.support.consumers import consuming as at_work
 from tests.support.factories import BOUND_S, value
-from tests.support.leases import Work, die, keys, lease, session
+from tests.support.leases import LeasedWork, die, keys, lease, session
 from tests.support.roles import as_role
 
 DIES = """
@@ -40,7 +40,7 @@ asyncio.run(consume_leased(sys.argv[1], "g", work, lease_s=0.5))
 async def test_members_process_all_records_and_the_records_of_one_timer_in_order(dsn: str) -> None:
     wanted = [key for _ in range(10) for key in range(1, 9)]
     await append(dsn, *wanted)
-    work = Work()
+    work = LeasedWork()
 
     async with at_work(*(consume_leased(as_role(dsn, "consumer"), "g", work, partitions=2) for _ in range(3))) as tasks:
         await until(lambda: len(work.done) == len(wanted), *tasks)
@@ -51,7 +51,7 @@ async def test_members_process_all_records_and_the_records_of_one_timer_in_order
 
 async def test_acknowledged_records_are_not_repeated_after_a_later_failure(dsn: str) -> None:
     await append(dsn, *range(1, 31))
-    work = Work(17, acknowledges=True)
+    work = LeasedWork(17, acknowledges=True)
 
     with capture_logs() as logs:
         async with at_work(consume_leased(as_role(dsn, "consumer"), "g", work)) as tasks:
@@ -65,7 +65,7 @@ async def test_acknowledged_records_are_not_repeated_after_a_later_failure(dsn: 
 
 async def test_a_record_that_also_fails_in_a_batch_of_one_is_set_aside_after_its_attempts(dsn: str) -> None:
     await append(dsn, *range(1, 11))
-    work = Work(4)
+    work = LeasedWork(4)
 
     async with at_work(consume_leased(as_role(dsn, "consumer"), "g", work, attempts=3)) as tasks:
         await until(lambda: 10 in work.done, *tasks)
@@ -105,7 +105,7 @@ async def test_a_member_stopped_between_batches_leaves_no_lease_and_no_open_work
         return await answer(self, sent, asked)
 
     await append(dsn, 1)
-    work = Work()
+    work = LeasedWork()
     monkeypatch.setattr(AsyncLink, "answer", stopped)
     member = asyncio.create_task(consume_leased(as_role(dsn, "consumer"), "g", work))
     async with asyncio.timeout(BOUND_S):
@@ -129,7 +129,7 @@ async def test_another_member_gets_the_records_of_a_killed_one_when_the_lease_ex
     process.send_signal(signal.SIGKILL)
     await process.wait()
 
-    work = Work()
+    work = LeasedWork()
     async with at_work(consume_leased(as_role(dsn, "consumer"), "g", work)) as tasks:
         await until(lambda: 6 in work.done, *tasks)
 
@@ -174,7 +174,7 @@ async def test_a_record_that_kills_its_members_is_set_aside(dsn: str) -> None:
     for _ in range(3):
         await die(dsn, limit=1)
 
-    work = Work()
+    work = LeasedWork()
     async with at_work(consume_leased(as_role(dsn, "consumer"), "g", work, attempts=3)) as tasks:
         await until(lambda: work.done == [2], *tasks)
 

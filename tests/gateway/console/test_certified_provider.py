@@ -14,7 +14,7 @@ from playwright.async_api import Page, expect
 
 from shardclock_server.gateway.oidc import provider as requests_to_provider
 from shardclock_server.gateway.requests import key_lookups
-from tests.support.chromium import Watched, chromium, watched
+from tests.support.chromium import WatchedPage, chromium, watched
 from tests.support.factories import query
 from tests.support.gateways import Api, serving
 from tests.support.identity_provider import CLIENT, GROUPS, SECRET
@@ -56,7 +56,7 @@ async def place(dsn: str, **settings: Any) -> AsyncIterator[ConsoleWithProvider]
 
 
 @asynccontextmanager
-async def browser(*, java_script: bool = True) -> AsyncIterator[Watched]:
+async def browser(*, java_script: bool = True) -> AsyncIterator[WatchedPage]:
     async with chromium() as started, watched(started, java_script_enabled=java_script) as opened:
         yield opened
 

@@ -17,7 +17,7 @@ CLICKS_MAX = 2
 LINK = re.compile(r'<a [^>]*href="/console([^"]*)"')
 
 
-class Question(NamedTuple):
+class OutageQuestion(NamedTuple):
     """A question, the links to follow from the overview (patterns of the links' paths), and patterns of the answer."""
 
     asked: str
@@ -26,7 +26,7 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question(
+    OutageQuestion(
         "Which target fails, and since when?",
         (),
         (
@@ -34,41 +34,43 @@ QUESTIONS = (
             r"Endpoint billing 3 failing, 3 waiting, the oldest fired or redriven \S+ \S+ 30 min",
         ),
     ),
-    Question(
+    OutageQuestion(
         "Which timers are late, and why?",
         (r"/timers\?due_before=.*", r"/timers/\d+"),
         (r"Timer late-1 PENDING", r"on hold.*billing is down"),
     ),
-    Question(
+    OutageQuestion(
         "Is there a hold, why, since when, and by whom?",
         (),
         (r"On hold an operator said: billing is down, since \S+ \S+ .{0,20} by AUTHOR",),
     ),
-    Question(
+    OutageQuestion(
         "Which job did not run, and why?",
         (r"/jobs/nightly",),
         (r"job 'nightly' should have succeeded 1 d .* ago", r"FAILED 1 .*no space left on the disk"),
     ),
-    Question(
+    OutageQuestion(
         "What did an operator change in the last hour?", (r"/audit",), (r"AUTHOR hold done all .*billing is down",)
     ),
-    Question(
+    OutageQuestion(
         "Which instance has an incident, and where?",
         (),
         (r"Incident p, u the expression total > 5 has no value \S+ \S+ 12 min",),
     ),
-    Question(
+    OutageQuestion(
         "What does an endpoint answer?",
         (r"/endpoints/billing", r"/endpoints/billing/attempts"),
         (r"HTTP 503, after 41 ms\. closed for the night",),
     ),
-    Question("Which tenant is at its quota?", (r"/tenants",), (r"shop FULL timers 3 of 3 ", r"toys timers 0 of 9 ")),
-    Question(
+    OutageQuestion(
+        "Which tenant is at its quota?", (r"/tenants",), (r"shop FULL timers 3 of 3 ", r"toys timers 0 of 9 ")
+    ),
+    OutageQuestion(
         "Which keeper died, and which one took over?",
         (r"/cluster",),
         (r"shard rack-1 .* dead .* 4 min", r"0000000000000001 0000000000000002 on rack-2, part 0 of 1"),
     ),
-    Question(
+    OutageQuestion(
         "When does a timer fire next, and what did it do?",
         (r"/schedules", r"/timers/by-name/beat"),
         (r"Next occurrences Number Due .* 7 \S+ \S+ in ", r"TRIGGERED 6 \S+ \S+ 1 min"),
@@ -76,7 +78,7 @@ QUESTIONS = (
 )
 
 
-async def ask(browser: Browser, question: Question, author: str) -> list[str]:
+async def ask(browser: Browser, question: OutageQuestion, author: str) -> list[str]:
     """Follow a question's links from the overview; return the links and the parts of the answer that are missing."""
     shown = await browser.get("")
     for click in question.clicks:

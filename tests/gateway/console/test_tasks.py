@@ -25,7 +25,7 @@ MODEL = model(USER_TASK, connected="s>u u>v")
 
 
 @dataclass
-class Tasks:
+class ConsoleTasks:
     """The console and the API of a gateway, and a cluster with a clock that the test moves."""
 
     api: Api
@@ -42,16 +42,16 @@ class Tasks:
 
 
 @pytest.fixture
-async def it() -> AsyncIterator[Tasks]:
+async def it() -> AsyncIterator[ConsoleTasks]:
     """Open the console of a gateway; each instance of the deployed process waits for a user task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         assert (await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})).status == 201
         async with browsing(api) as browser:
-            yield Tasks(api, browser, sc)
+            yield ConsoleTasks(api, browser, sc)
 
 
-async def test_a_task_is_found_claimed_given_back_and_completed(it: Tasks) -> None:
+async def test_a_task_is_found_claimed_given_back_and_completed(it: ConsoleTasks) -> None:
     key = await it.open()
     for query, is_listed in (("", True), ("group=sales", True), ("group=none", False), ("business_key=order-42", True)):
         listed = await it.browser.get(f"/tasks?{query}")
@@ -81,7 +81,7 @@ async def test_a_task_is_found_claimed_given_back_and_completed(it: Tasks) -> No
     assert (await it.browser.get("/tasks/1")).status == 404
 
 
-async def test_another_tenants_task_is_not_found(it: Tasks) -> None:
+async def test_another_tenants_task_is_not_found(it: ConsoleTasks) -> None:
     key = await it.open()
     await it.browser.submit("/tenant", {"tenant": "eve", "to": "/tasks"})
 

@@ -181,7 +181,7 @@ def test_notifications_lead_to_no_extra_polls_behind_a_large_backlog() -> None:
     assert polls <= 2 * (1 / POLL_S + 6)
 
 
-class World:
+class SimulatedWorker:
     """Due starts in their order, and a worker that polls by a planner and has runs that take a second."""
 
     def __init__(
@@ -224,7 +224,7 @@ class World:
 
 def test_a_start_before_a_blocked_backlog_begins_soon() -> None:
     can_begin: set[int] = set()
-    it = World(3 * DUE_MAX, possible=lambda start: start >= DUE_MAX or start in can_begin)
+    it = SimulatedWorker(3 * DUE_MAX, possible=lambda start: start >= DUE_MAX or start in can_begin)
     it.live(0, 5)
     assert len(it.begun_at) >= 4, "starts after the blocked starts begin"
 
@@ -236,7 +236,7 @@ def test_a_start_before_a_blocked_backlog_begins_soon() -> None:
 
 
 def test_a_start_that_waits_for_resources_hides_no_later_start() -> None:
-    it = World(DUE_MAX + 1, possible=lambda start: start in (0, DUE_MAX), reserving=frozenset({0}))
+    it = SimulatedWorker(DUE_MAX + 1, possible=lambda start: start in (0, DUE_MAX), reserving=frozenset({0}))
 
     it.live(0, 5)
 

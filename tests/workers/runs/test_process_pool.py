@@ -20,7 +20,7 @@ PLAIN, URGENT, LAST, ON_A_GPU = (
 )
 
 
-class Run:
+class WaitingRun:
     """A run that needs a process."""
 
     def __init__(self, pool: ProcessPool, needs: RunResources = PLAIN) -> None:
@@ -42,34 +42,34 @@ class Run:
         self._pool.release(self._needs, self.process, is_reusable=is_reusable, took_s=took_s)
 
 
-def one_waits(processes: RunProcesses) -> tuple[ProcessPool, Run, Run]:
+def one_waits(processes: RunProcesses) -> tuple[ProcessPool, WaitingRun, WaitingRun]:
     """Return a pool with two processes (a run uses one of them), and a second run that waits for a process."""
     pool = ProcessPool(2, start=processes, clock=Clock())
-    first, busy = Run(pool), Run(pool)
+    first, busy = WaitingRun(pool), WaitingRun(pool)
     first.end(took_s=SHORT_S, is_reusable=False)
-    return pool, busy, Run(pool)
+    return pool, busy, WaitingRun(pool)
 
 
 def test_a_process_without_a_fault_is_used_again_for_a_run_with_the_same_needs() -> None:
     pool = ProcessPool(2, start=RunProcesses())
 
-    first = Run(pool)
+    first = WaitingRun(pool)
     assert not first.was_used
     assert pool.capacity == 1
     first.end()
 
-    second, urgent = Run(pool), Run(pool, URGENT)
+    second, urgent = WaitingRun(pool), WaitingRun(pool, URGENT)
     assert (second.process, second.was_used) == (first.process, True)
     assert urgent.process is not first.process, "the priority of a process only ever gets lower"
 
 
 def test_the_process_that_made_the_last_run_makes_the_next() -> None:
     pool = ProcessPool(3, start=RunProcesses())
-    runs = [Run(pool) for _ in range(3)]
+    runs = [WaitingRun(pool) for _ in range(3)]
     for number in (1, 0, 2):
         runs[number].end()
 
-    again = [Run(pool) for _ in range(3)]
+    again = [WaitingRun(pool) for _ in range(3)]
 
     assert [it.process for it in again] == [runs[number].process for number in (2, 0, 1)]
 
@@ -78,8 +78,8 @@ def test_a_process_with_a_fault_or_with_reserved_resources_is_killed() -> None:
     processes = RunProcesses()
     pool = ProcessPool(2, start=processes)
 
-    Run(pool).end(is_reusable=False)
-    Run(pool, ON_A_GPU).end()
+    WaitingRun(pool).end(is_reusable=False)
+    WaitingRun(pool, ON_A_GPU).end()
 
     assert [process.killed for _, process in processes.started] == [True, True]
     assert [needs for needs, _ in processes.started] == [PLAIN, ON_A_GPU]
@@ -87,10 +87,10 @@ def test_a_process_with_a_fault_or_with_reserved_resources_is_killed() -> None:
 
 def test_runs_that_reserve_resources_have_separate_slots() -> None:
     pool = ProcessPool(2, start=RunProcesses())
-    waiting = [Run(pool, ON_A_GPU) for _ in range(2)]
+    waiting = [WaitingRun(pool, ON_A_GPU) for _ in range(2)]
 
     assert (pool.capacity, pool.reserving_capacity) == (2, 0)
-    Run(pool)
+    WaitingRun(pool)
     waiting[0].end()
     assert (pool.capacity, pool.reserving_capacity) == (1, 1)
 
@@ -102,7 +102,7 @@ def test_a_process_that_can_t_be_started_uses_no_place() -> None:
     pool = ProcessPool(1, start=refuse)
     for needs in (PLAIN, ON_A_GPU):
         with pytest.raises(ValueError, match="whole numbers"):
-            Run(pool, needs)
+            WaitingRun(pool, needs)
 
     assert (pool.capacity, pool.reserving_capacity) == (1, 1)
 
@@ -111,12 +111,12 @@ def test_there_are_never_more_processes_than_places() -> None:
     processes = RunProcesses()
     pool = ProcessPool(2, start=processes)
     for needs in (PLAIN, URGENT):
-        Run(pool, needs).end()
+        WaitingRun(pool, needs).end()
 
-    Run(pool, LAST)
+    WaitingRun(pool, LAST)
 
     assert [process.killed for _, process in processes.started] == [True, False, False]
-    Run(pool, ON_A_GPU)
+    WaitingRun(pool, ON_A_GPU)
     pool.end()
     assert [process.killed for _, process in processes.started] == [True, True, False, False], (
         "the run keeps its process"
@@ -127,10 +127,10 @@ def test_a_prefetched_run_gets_the_process_of_the_previous_run() -> None:
     clock = Clock()
     pool = ProcessPool(1, start=RunProcesses(), clock=clock)
     for _ in range(2):
-        Run(pool).end(took_s=SHORT_S)
+        WaitingRun(pool).end(took_s=SHORT_S)
     assert (pool.prefetch, pool.capacity, pool.reserving_capacity) == (2, 3, 1)
 
-    first, second, third = (Run(pool) for _ in range(3))
+    first, second, third = (WaitingRun(pool) for _ in range(3))
     assert [it.process is None for it in (first, second, third)] == [False, True, True]
     assert pool.capacity == 0
     process = first.process
@@ -146,9 +146,9 @@ def test_a_prefetched_run_gets_the_process_of_the_previous_run() -> None:
 def test_a_short_run_wakes_no_idle_process_while_another_is_busy_unless_it_must_hurry() -> None:
     processes = RunProcesses()
     pool = ProcessPool(2, start=processes, clock=Clock())
-    first, second = Run(pool), Run(pool)
+    first, second = WaitingRun(pool), WaitingRun(pool)
     first.end(took_s=SHORT_S)
-    third, fourth = Run(pool), Run(pool)
+    third, fourth = WaitingRun(pool), WaitingRun(pool)
     assert third.process is None
     assert pool.capacity == 0, "two places, and one ahead"
 
@@ -165,8 +165,8 @@ def test_a_short_run_wakes_no_idle_process_while_another_is_busy_unless_it_must_
 @pytest.mark.parametrize("most", [1, 2])
 def test_the_slot_of_a_run_that_reserves_resources_is_given_to_no_waiting_run(most: int) -> None:
     pool = ProcessPool(most, start=RunProcesses(), clock=Clock())
-    Run(pool).end(took_s=SHORT_S)
-    second, third, special = Run(pool), Run(pool), Run(pool, ON_A_GPU)
+    WaitingRun(pool).end(took_s=SHORT_S)
+    second, third, special = WaitingRun(pool), WaitingRun(pool), WaitingRun(pool, ON_A_GPU)
 
     special.end()
 
@@ -178,13 +178,13 @@ def test_the_slot_of_a_run_that_reserves_resources_is_given_to_no_waiting_run(mo
 def test_no_run_overtakes_a_waiting_run() -> None:
     clock = Clock()
     pool = ProcessPool(4, start=RunProcesses(), clock=clock)
-    _lasts, short = Run(pool), Run(pool)
+    _lasts, short = WaitingRun(pool), WaitingRun(pool)
     short.end(took_s=SHORT_S)
-    first = Run(pool)
+    first = WaitingRun(pool)
     assert (first.process, pool.capacity) == (None, 3)
 
     clock.now_s += 2 * COUNTED_S
-    later = [Run(pool) for _ in range(3)]
+    later = [WaitingRun(pool) for _ in range(3)]
 
     assert first.process is short.process
     assert [it.process is not None for it in later] == [True, True, False]
@@ -219,21 +219,21 @@ def test_a_hurried_run_gets_the_reason_of_a_failed_start() -> None:
 @pytest.mark.parametrize("took_s", [None, SHORT_RUN_S])
 def test_after_an_uncalled_or_a_long_run_no_run_begins_ahead(took_s: float | None) -> None:
     pool = ProcessPool(1, start=RunProcesses())
-    Run(pool).end(took_s=took_s)
+    WaitingRun(pool).end(took_s=took_s)
 
     assert pool.capacity == 1
 
 
 def test_with_a_limit_of_0_no_run_begins_ahead() -> None:
     pool = ProcessPool(1, start=RunProcesses(), prefetch_max=0)
-    Run(pool).end(took_s=SHORT_S)
+    WaitingRun(pool).end(took_s=SHORT_S)
 
     assert pool.capacity == 1
 
 
 def test_short_runs_that_reserve_resources_do_not_let_other_runs_begin_ahead() -> None:
     pool = ProcessPool(1, start=RunProcesses())
-    Run(pool, ON_A_GPU).end(took_s=SHORT_S)
+    WaitingRun(pool, ON_A_GPU).end(took_s=SHORT_S)
 
     assert (pool.capacity, pool.reserving_capacity) == (1, 1)
 
@@ -243,8 +243,8 @@ def test_a_run_that_gives_up_gets_no_process_and_after_a_timeout_no_run_begins_a
     timed_out: bool, ahead: int
 ) -> None:
     pool = ProcessPool(1, start=RunProcesses(), clock=Clock())
-    Run(pool).end(took_s=SHORT_S)
-    busy, waiting = Run(pool), Run(pool)
+    WaitingRun(pool).end(took_s=SHORT_S)
+    busy, waiting = WaitingRun(pool), WaitingRun(pool)
 
     pool.withdraw(waiting, timed_out=timed_out)
     assert pool.prefetch == ahead
@@ -264,8 +264,8 @@ def test_waiting_runs_get_the_reason_of_a_failed_start() -> None:
 
     pool = ProcessPool(1, start=once, clock=Clock())
     for _ in range(2):
-        Run(pool).end(took_s=SHORT_S)
-    first, *waiting = (Run(pool) for _ in range(3))
+        WaitingRun(pool).end(took_s=SHORT_S)
+    first, *waiting = (WaitingRun(pool) for _ in range(3))
 
     first.end(is_reusable=False)
 

@@ -1,4 +1,4 @@
-"""A poll reports starts that it did not begin, and the end of a short run reports that its function was called."""
+"""A poll for starts of jobs reports the starts that it did not begin; the end of a short run also reports its begin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.each_version
 
 SMALL = Machine(cpus=2, memory_mib=1_024).to_json()
 
-# One more start of the job; by its name the start counts as planned by the job's rule.
+# One more start of the job. Its name shows that the start was planned by the job's rule, and not requested.
 PLANNED = """
     insert into shardclock.timers (due_date, target, name)
     values (now(), 'job:refresh', $1)
