@@ -55,7 +55,7 @@ TAKEOVER_LAG_S = 15.0
 BEAT = "beat"
 
 
-class SupervisedClusters:
+class Supervisor:
     """Run clusters by name on one database, as systemd would."""
 
     def __init__(self, dsn: str) -> None:
@@ -134,12 +134,12 @@ def script(dsn: str, place: Path, *words: str, wait_s: float = COME_UP_S) -> sub
 
 
 @pytest.fixture
-def machine(dsn: str) -> Iterator[SupervisedClusters]:
-    with closing(SupervisedClusters(dsn)) as machine:
+def machine(dsn: str) -> Iterator[Supervisor]:
+    with closing(Supervisor(dsn)) as machine:
         yield machine
 
 
-async def until_served_by(machine: SupervisedClusters, name: str, *, within_s: float = COME_UP_S) -> None:
+async def until_served_by(machine: Supervisor, name: str, *, within_s: float = COME_UP_S) -> None:
     """Wait until exactly two shards have slots, and both belong to this cluster."""
 
     async def served() -> bool:
@@ -148,7 +148,7 @@ async def until_served_by(machine: SupervisedClusters, name: str, *, within_s: f
     await eventually(served, within_s=within_s)
 
 
-async def until_it_stands_by(machine: SupervisedClusters, name: str) -> None:
+async def until_it_stands_by(machine: Supervisor, name: str) -> None:
     """Wait until a cluster has two living shards without slots."""
 
     async def stands_by() -> bool:
@@ -157,13 +157,13 @@ async def until_it_stands_by(machine: SupervisedClusters, name: str) -> None:
     await eventually(stands_by, within_s=COME_UP_S)
 
 
-async def is_named(machine: SupervisedClusters, name: str) -> bool:
+async def is_named(machine: Supervisor, name: str) -> bool:
     """Return whether a cluster has been offered the lead, and has not taken it yet."""
     text = "select cluster_id = $1 and leader is null from shardclock.leadership"
     return bool(await value(machine.dsn, text, name))
 
 
-async def leads(machine: SupervisedClusters, name: str) -> bool:
+async def leads(machine: Supervisor, name: str) -> bool:
     text = "select cluster_id = $1 and leader is not null from shardclock.leadership"
     return bool(await value(machine.dsn, text, name))
 
@@ -203,7 +203,7 @@ def figures(verdict: Verdict) -> str:
 
 @asynccontextmanager
 async def exactly_once(
-    machine: SupervisedClusters, *, lag_max_s: float, batch: Callable[[int], list[NewTimer]] = batch
+    machine: Supervisor, *, lag_max_s: float, batch: Callable[[int], list[NewTimer]] = batch
 ) -> AsyncIterator[None]:
     """Schedule timers during a block, and assert that each fires exactly once, never early, within `lag_max_s`."""
     load = SteadyLoad(machine.dsn, batch)
@@ -225,7 +225,7 @@ async def exactly_once(
     assert verdict.lag_max_ms <= lag_max_s * 1000, verdict
 
 
-async def flowing(machine: SupervisedClusters, seconds: float = 1.0) -> None:
+async def flowing(machine: Supervisor, seconds: float = 1.0) -> None:
     """Wait until a timer has fired that is due at least `seconds` from now."""
     now: datetime = await value(machine.dsn, "select clock_timestamp()")
     text = "select exists (select from shardclock.command_log where intent = 'TRIGGERED' and due_date > $1)"
@@ -236,7 +236,7 @@ async def flowing(machine: SupervisedClusters, seconds: float = 1.0) -> None:
     await eventually(later, within_s=COME_UP_S)
 
 
-async def both(machine: SupervisedClusters, *, local: bool = False) -> None:
+async def both(machine: Supervisor, *, local: bool = False) -> None:
     machine.start(BLUE, local=local)
     await eventually(lambda: leads(machine, BLUE), within_s=COME_UP_S)
     machine.start(GREEN, local=local)
@@ -248,7 +248,7 @@ async def both(machine: SupervisedClusters, *, local: bool = False) -> None:
 @pytest.mark.timed
 @pytest.mark.exhaustive
 async def test_during_an_upgrade_and_a_rollback_by_the_script_each_timer_fires_once_and_on_time(
-    machine: SupervisedClusters,
+    machine: Supervisor,
 ) -> None:
     machine.start(BLUE)
     await until_served_by(machine, BLUE)
@@ -276,7 +276,7 @@ async def test_during_an_upgrade_and_a_rollback_by_the_script_each_timer_fires_o
 @pytest.mark.timed
 @pytest.mark.exhaustive
 async def test_the_lead_changes_repeatedly_between_two_clusters_and_at_last_leaves_a_stopping_cluster(
-    machine: SupervisedClusters,
+    machine: Supervisor,
 ) -> None:
     await both(machine)
 
@@ -294,7 +294,7 @@ async def test_the_lead_changes_repeatedly_between_two_clusters_and_at_last_leav
     assert await ended(machine) == {"drained"}, "no shard was taken for dead"
 
 
-async def lag_of_switch(machine: SupervisedClusters, name: str, *, is_local: bool) -> timedelta:
+async def lag_of_switch(machine: Supervisor, name: str, *, is_local: bool) -> timedelta:
     """Hand the lead to a cluster. Return how much longer the longest lag is during the handover than before it.
 
     The difference is used, because a busy machine delays timers even without a handover.
@@ -317,7 +317,7 @@ async def lag_of_switch(machine: SupervisedClusters, name: str, *, is_local: boo
 @pytest.mark.ray
 @pytest.mark.timed
 async def test_no_timer_is_later_than_0_1_s_when_the_lead_moves_from_local_processes_to_ray_and_back(
-    machine: SupervisedClusters,
+    machine: Supervisor,
 ) -> None:
     machine.start(BLUE, local=True)
     await until_served_by(machine, BLUE)
@@ -335,7 +335,7 @@ async def test_no_timer_is_later_than_0_1_s_when_the_lead_moves_from_local_proce
 @pytest.mark.ray
 @pytest.mark.timed
 @pytest.mark.exhaustive
-async def test_if_the_new_cluster_dies_during_the_switch_no_timer_is_delayed(machine: SupervisedClusters) -> None:
+async def test_if_the_new_cluster_dies_during_the_switch_no_timer_is_delayed(machine: Supervisor) -> None:
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
@@ -357,9 +357,7 @@ async def test_if_the_new_cluster_dies_during_the_switch_no_timer_is_delayed(mac
 
 @pytest.mark.slow
 @pytest.mark.parametrize("local", [True, pytest.param(False, marks=ON_RAY)])
-async def test_a_killed_cluster_is_replaced_by_the_stand_by_cluster(
-    machine: SupervisedClusters, *, local: bool
-) -> None:
+async def test_a_killed_cluster_is_replaced_by_the_stand_by_cluster(machine: Supervisor, *, local: bool) -> None:
     await both(machine, local=local)
 
     async with exactly_once(machine, lag_max_s=TAKEOVER_LAG_S):
@@ -367,13 +365,13 @@ async def test_a_killed_cluster_is_replaced_by_the_stand_by_cluster(
         await until_served_by(machine, GREEN, within_s=TAKEOVER_LAG_S)
 
 
-async def ended(machine: SupervisedClusters) -> set[str]:
+async def ended(machine: Supervisor) -> set[str]:
     rows = await query(machine.dsn, "select ended_why from shardclock.holders where ended_at is not null")
     return {row["ended_why"] for row in rows}
 
 
 @pytest.mark.parametrize("words", [(), ("green",), ("green", "true"), ("green", "true", "true", "more")])
-def test_the_script_names_its_missing_requirements(machine: SupervisedClusters, words: tuple[str, ...]) -> None:
+def test_the_script_names_its_missing_requirements(machine: Supervisor, words: tuple[str, ...]) -> None:
     done = script("", machine.place, *words)
 
     assert (done.returncode, done.stdout) == (BAD_INPUT, "")
@@ -391,7 +389,7 @@ def test_the_script_names_its_missing_requirements(machine: SupervisedClusters, 
     ids=["no database", "no start", "no shards"],
 )
 def test_a_step_that_fails_ends_the_script_before_the_old_cluster_is_stopped(
-    machine: SupervisedClusters, wrong_dsn: str | None, start: str, *, code: int, says: str
+    machine: Supervisor, wrong_dsn: str | None, start: str, *, code: int, says: str
 ) -> None:
     stopped = machine.place / "stopped"
 
