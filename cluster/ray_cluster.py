@@ -128,6 +128,7 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
         _look_for_nodes_by_their_sockets(settings.ray_address)
         ray.init(address=settings.ray_address, **common)
         return
+    _start_only_needed_processes()
     ray.init(
         address="local",
         include_dashboard=False,
@@ -148,6 +149,19 @@ def show_logs_of_earlier_jobs() -> None:
     from ray._private import worker
 
     worker.global_worker._filter_logs_by_job = False  # noqa: SLF001 - Ray has no option for it; tests/k8s/test_run.py checks it
+
+
+def _start_only_needed_processes() -> None:
+    """Let our own Ray start without the monitor of its autoscaler and without the server of its dashboard.
+
+    Our own Ray uses neither of them. Each restart of Ray took 2 s of processor time more with both processes, and the
+    local keepers, which fire all timers during a restart, had to share the processors with them.
+    """
+    from ray._private.node import Node
+
+    for start in ("start_monitor", "start_api_server"):
+        # Ray has no option for it; tests/cluster/test_strangers.py checks it.
+        setattr(Node, start, lambda *_, **__: None)
 
 
 def _look_for_nodes_by_their_sockets(address: str) -> None:

@@ -83,6 +83,13 @@ async def test_our_own_ray_listens_only_on_loopback(rays: RayOfNodes) -> None:
     assert [it for it in listening if not is_loopback(it[1])] == []
 
 
+async def test_our_own_ray_runs_only_the_processes_that_it_needs(rays: RayOfNodes) -> None:
+    programs = {Path(argument).name for process in rays.processes("") for argument in process.cmdline()}
+
+    assert {"gcs_server", "raylet", "log_monitor.py"} <= programs
+    assert not {"monitor.py", "dashboard.py"} & programs
+
+
 def is_loopback(address: str) -> bool:
     """Return whether an address is a loopback address, including an IPv4 address in IPv6 notation."""
     ip = ip_address(address)
