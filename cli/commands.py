@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, CommandLocation] = {
     ),
     "scale": CommandLocation(
         "scaling:scale",
-        "Show or set the number of shards, workers or engines, or the bounds within which the forecast sets it.",
+        "Show or set the number of shards, workers or engines, or the bounds of the forecast for shards.",
     ),
     "forecast": CommandLocation(
         "scaling:forecast",
@@ -184,7 +184,7 @@ GROUPS = frozenset(
         "tenants",
     }
 )
-# Maps words that are no commands, but that users may type, to the commands to suggest.
+# The commands to suggest for a word that is not a command, but that a user may type.
 MEANT: Mapping[str, tuple[str, ...]] = {
     "timers": ("list",),
     "timer": ("show",),

@@ -84,7 +84,7 @@ def scale(
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
-    """Show or set the number of shards, workers or engines, or the bounds within which the forecast sets it."""
+    """Show or set the number of shards, workers or engines, or the bounds of the forecast for shards."""
     role, number = asked or (SHARD, None)
     bounds = Bounds(least, most, target)
     if asked is not None and bounds.are_given:

@@ -171,7 +171,10 @@ def _items(value: FeelValue, budget: Budget, *, is_bare: bool) -> list[FeelValue
 
 
 def _fitted(arguments: list[FeelValue], types: list[FeelType], budget: Budget) -> list[FeelValue] | None:
-    """Convert arguments to the parameters' types; None if an argument that is not null can't be converted."""
+    """Convert arguments to the parameters' types; null stays null.
+
+    Return None if another argument can't be converted.
+    """
     values = [
         argument if wanted is ANY else fitted(argument, wanted, budget)
         for argument, wanted in zip(arguments, types, strict=True)

@@ -21,7 +21,7 @@ NAME_SHOWN = 100  # a message shows at most this many characters of a field's na
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:
-    """Read a small JSON body; an empty body is an empty object.
+    """Read a small JSON body; an empty body is read as an empty object.
 
     errors:  Problem  names the invalid field, its value and the rule
     """

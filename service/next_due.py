@@ -38,8 +38,9 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
     current, last = _current_occurrence(rule, plan)
     if current.due_date > moment:
         return UpcomingOccurrences(current, due=0, after=current)
-    # A client may have moved this occurrence to a date after the regular dates of later occurrences. A shard that fires
-    # the moved occurrence counts these later occurrences as missed, and `following` counts them in the same way.
+    # A client may have moved this occurrence so late that the regular dates of later occurrences come first. A shard
+    # that fires the moved occurrence counts these later occurrences as missed, and `following` counts them in the same
+    # way.
     step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
     if not step.fires and second is not None:

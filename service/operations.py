@@ -116,7 +116,7 @@ class InOneStep:
         """
         async with self.session.transaction():
             keys = await change()
-            # An incident has the key of its instance, and the token.
+            # The key of an incident is a pair: the instance's key, and the token.
             left: list[Any] = [it[0] if isinstance(it, tuple) else it for it in set(found).difference(keys)]
             reasons = await count_unchanged(self.session, self.new.verb, left)
             counts = Counts(len(found), changed=len(keys), unchanged_reasons=reasons)

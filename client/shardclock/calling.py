@@ -21,7 +21,7 @@ from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]
 SERVICE_TASK = "SERVICE_TASK"  # The type of the timers that call a process's service tasks.
-# The handler's result and its exception; exactly one of the two is None.
+# The handler's result, and its exception or None; after an exception, the result is None.
 Ended: TypeAlias = tuple[object, BaseException | None]
 
 

@@ -104,7 +104,7 @@ async def list_scales(gateway: CurrentGateway, _: Operator) -> ScalesAnswer:
 
 @router.put("/scale/{role}", openapi_extra=body_of(ScaleRequest, example={"wanted": 4}))
 async def set_scale(role: Literal["shard", "worker", "engine"], request: Request, _: Operator) -> ScaleAnswer:
-    """Set the wanted number of shards, workers or engines; or set bounds within which the forecast sets the number."""
+    """Set the wanted number of shards, workers or engines, or the bounds of the forecast for shards."""
     asked = await read_model(request, ScaleRequest)
     return ScaleAnswer.of(await write_scale(request, role, asked.wanted, asked.bounds))
 

@@ -43,7 +43,7 @@ CREATE = {
         "201": {**WAITED, "description": "It is stored."},
         "200": {
             **WAITED,
-            "description": "The timer has replaced the timer of its name, or the existing timer is unchanged.",
+            "description": "The timer has replaced a pending timer with its name, or the existing timer is unchanged.",
         },
     },
     "security": [{"key": ["write"]}],

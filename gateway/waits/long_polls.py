@@ -23,6 +23,6 @@ class LongPolls:
         self._waits.stop()
 
     async def find(self, read: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float) -> T | None:
-        """Find a result as in `Wait.find`, with a call of `read` at intervals."""
+        """Call `read` at intervals until it returns a result, as `Wait.find` does."""
         with self._waits.one(None, Wait(receive, within_s=within_s)) as wait:
             return await wait.find(read, every_s=POLL_S)

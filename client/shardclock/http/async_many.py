@@ -91,7 +91,7 @@ class AsyncMany:
         for resume and for pause with `until`.
 
         errors:  Refused    a parameter does not belong to the verb.
-                 MoreMatch  more timers match than one request changes.
+                 MoreMatch  more timers match than one request can change.
         """
         path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
         body: dict[str, object] = {

@@ -105,7 +105,7 @@ async def set_scale(role: Literal["shard", "worker", "engine"], request: Request
 
 @router.post("/cluster/forecast/{role}")
 async def follow_forecast(role: Literal["shard"], request: Request, _: Operator) -> Response:
-    """Set the bounds within which the forecast sets the wanted number of shards."""
+    """Let the forecast set the wanted number of shards, between two bounds."""
     asked = await form_of(request, ForecastForm)
     now = (await write_scale(request, role, None, asked.bounds)).policy
     follows = f"the forecast may ask for {now.wanted_min} to {now.wanted_max}"

@@ -65,7 +65,7 @@ class TimersPageQuery(TimersQuery):
 
 
 class ChangeForm(BulkFilter):
-    """A change of all timers that match a filter, with the token that the count of these timers has returned."""
+    """A change of all timers that match a filter, with the token that the dry run has returned."""
 
     timer_keys: list[TimerKey] = Field([], max_length=KEYS_MAX)  # empty (no row selected): all timers that match
     reason: str | None = Field(None, max_length=1_000)

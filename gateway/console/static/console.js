@@ -10,7 +10,7 @@ let isLive = false;
 const changedForms = new WeakSet();
 const isInUse = (form) => document.activeElement?.closest("form") === form || changedForms.has(form);
 
-// A table with selected rows stays as it is, so that no other row comes beside a ticked box.
+// A table with selected rows is not changed, so that a ticked box stays beside its row.
 const isSelecting = (node) => node.tagName === "TABLE" && node.querySelector("input:checked") !== null;
 
 const callbacks = {
