@@ -1,6 +1,7 @@
 """Compute how much a step increases its tenant's usage: instances, open tasks and pending timers.
 
-A step that opens no more rows than it closes has no increase, so an instance of a tenant without free quota can end.
+A step has an increase only if it opens more rows than it closes. An instance can therefore end even if its tenant has
+used up a quota.
 """
 
 from typing import NamedTuple

@@ -13,7 +13,7 @@ from shardclock_server.feel.values import OPEN, FeelValue, Inequality, Range, bo
 def contains(span: Range, value: FeelValue) -> bool | None:
     """Return whether a value lies in a range.
 
-    None: the value can't be compared with one end of the range, and the other end does not exclude the value.
+    The result is False if one end excludes the value; otherwise None if the value can't be compared with an end.
     """
     above = True if span.start is OPEN else _in_order(span.start, value, or_equal=span.has_start)
     below = True if span.end is OPEN else _in_order(value, span.end, or_equal=span.has_end)

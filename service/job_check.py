@@ -33,7 +33,7 @@ class JobCheck:
     shape:   why_not  a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None: the job
                       works
     units:   success_overdue_s  the age of the oldest start that was due since the last success
-             waiting_s          how long ago a start became due that has not begun; None: no start waits
+             waiting_s          the age of a due start that has not begun; None: no start waits
     """
 
     name: str
@@ -101,7 +101,7 @@ class JobDelays:
     """The delayed jobs, by name.
 
     units:   late_s     the age of the oldest start that was due since the last success, if the success is overdue
-             waiting_s  how long ago a start became due that has not begun
+             waiting_s  the age of a due start that has not begun
     """
 
     late_s: Mapping[str, float]

@@ -40,7 +40,7 @@ async def call_async(handler: Handler, timer: Delivered, deadline: Deadline | No
 
 
 def call_plain(handler: Handler, timer: Delivered) -> Outcome:
-    """Call a plain (not async) handler with one timer; the call can't be ended without its process."""
+    """Call a plain (not async) handler with one timer; only the end of the process can end the call early."""
     read = read_payload(handler.payload, timer)
     if not isinstance(read, Timer):
         return read
@@ -62,7 +62,7 @@ async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> lis
 
 
 def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
-    """Call a plain (not async) handler with a batch of timers; the call can't be ended without its process.
+    """Call a plain (not async) handler with a batch of timers; only the end of the process can end the call early.
 
     shape:   an outcome for each timer, in order; the handler does not get timers with an unreadable payload
     """

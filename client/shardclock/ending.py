@@ -1,7 +1,7 @@
 """Limit the retries of the HTTP client to the time that the current call of a handler has left.
 
-Without this limit, a handler that can't reach the gateway would end by its timeout, and the recorded reason would not
-name the gateway.
+Without this limit, a handler that can't reach the gateway would exceed its timeout, and the recorded reason would be
+the timeout instead of the gateway.
 """
 
 import math

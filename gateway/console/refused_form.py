@@ -38,7 +38,7 @@ class RefusedForm:
 
 
 class TypedTexts:
-    """The typed texts of a refused form, for the fields of a page's templates; without a refused form, no texts."""
+    """The typed texts of a refused form, for the fields of a page's templates; empty without a refused form."""
 
     def __init__(self, refused: RefusedForm | None) -> None:
         self._refused = refused

@@ -1,7 +1,7 @@
 """One attempt to sign in. The browser keeps the secret of the attempt in a cookie; gateways store nothing.
 
-State, nonce and code verifier are derived from the secret. A browser that has not started the attempt has no cookie
-with this secret, so its request has a wrong state, and can't finish the attempt.
+State, nonce and code verifier are derived from the secret. Only the browser that started the attempt has the cookie
+with this secret. A request of another browser has a wrong state, and is refused.
 """
 
 import hmac

@@ -42,7 +42,7 @@ async def list_timers(gateway: CurrentGateway, caller: Reader, wanted: Annotated
     """List timers: pending timers soonest first, paused timers by key, or ended timers newest first.
 
     A page ends when its payloads reach 4 MiB. A search for ended timers reads the log, and a search by a part of the
-    name reads all names; after a long read, the page ends early and may be empty. If a page has a `next`, there are
+    name reads all names. After a long read, the page ends early and may be empty. If a page has a `next`, there are
     more pages.
     """
     page = await find_page(gateway, caller, wanted)
