@@ -56,7 +56,7 @@ def psql(
 
 @dataclass(frozen=True)
 class DatabaseAccess:
-    """The access of a program of Postgres: a DSN without the password, and an environment with the password."""
+    """The connection data for a Postgres program: a DSN without the password, and an environment with the password."""
 
     dsn: str
     environment: Mapping[str, str]

@@ -180,7 +180,7 @@ class Quotas:
             rates.give_back(tenant_id, usage.limits.rate_per_s, count, of=of)
 
     async def _await_count(self, usage: TenantUsage) -> bool:
-        """Wait for a count in progress, so that only a current limit refuses requests; False: no count is in progress."""
+        """Wait for a count in progress, so that only a current limit refuses requests; False: no count runs."""
         if usage.tenant_id not in self._counts:
             return False
         with suppress(StoreUnavailable):

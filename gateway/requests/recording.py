@@ -144,7 +144,7 @@ def note_changed(request: Request, changed: int, operation_id: int | None) -> No
 
 
 def actor_of(request: Request, caller: Caller, *, expected: int | None = None, request_id: UUID | None = None) -> Actor:
-    """Return the caller that a bulk operation records; requests with the same `request_id` mean the same operation."""
+    """Return the caller that a bulk operation records; requests with the same `request_id` belong to one operation."""
     key = caller.author or None
     return Actor(_interface_of(request), caller.is_operator, key, caller.name, expected, request_id or uuid4())
 

@@ -126,8 +126,8 @@ class Line(Answer):
 
     shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged, refused,
              unknown or untried. `unknown`: the answer was lost, so the timer may be stored. `untried`: the timer was
-             not stored, and the caller may send the timer again. `why` is the reason if the timer is not stored, or may
-             not be stored. `code` is the code of a refusal. `replayed`: an earlier line or request had the same
+             not stored, and the caller may send the timer again. `why` is the reason if the timer is not stored, or if
+             this is unknown. `code` is the code of a refusal. `replayed`: an earlier line or request had the same
              idempotency key, and the outcome is a copy of its outcome
     """
 
