@@ -22,7 +22,7 @@ with paused as materialized (
 select p.timer_key, p.name, p.target, p.schedule, p.changed_at as paused_at, r.reason
 from paused p
 cross join lateral (
-    -- A later PAUSED record without a reason of a shard means that a client has paused the timer again.
+    -- If a client has paused the timer after the shard, the last PAUSED record has no reason of a shard.
     select l.detail ->> 'refused' as reason
     from shardclock.command_log l
     where l.timer_key = p.timer_key and l.intent = 'PAUSED'

@@ -113,7 +113,7 @@ decided as materialized (
         t.due_date as next_due,
         u.delay is null
             or not u.is_enabled
-            -- A cancelled run has no next attempt, whatever its outcome is.
+            -- A cancelled run has no next attempt, even if it has failed.
             or u.is_cancelled
             -- If the next start is due before the next attempt, the start replaces the attempt. Exception: if the run
             -- of a start on request did not fail, the start is retried, because it may have its own configuration. The

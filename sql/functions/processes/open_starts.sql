@@ -31,8 +31,8 @@ begin
         jsonb_build_object('kind', 'begin', 'definition', d.definition_key)
     from jsonb_array_elements(d.starts) with ordinality as s (start, number)
     where s.start ->> 'kind' = 'timer'
-        -- When the starts are opened again, skip past dates: these timers fired while this definition was the newest
-        -- version.
+        -- If the starts are opened again, a timer with a date in the past is not scheduled, because it has fired while
+        -- this definition was the newest version.
         and (not again or s.start ->> 'schedule' is not null or (s.start ->> 'due_date')::timestamptz > now());
     insert into shardclock.subscriptions (definition_key, is_once, kind, tenant_id, name, process_id, node_id)
     select d.definition_key, false, s.start ->> 'kind', d.tenant_id, s.start ->> 'name', d.process_id, s.start ->> 'node_id'
