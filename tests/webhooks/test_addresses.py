@@ -77,6 +77,14 @@ def test_the_operator_can_allow_and_deny_networks() -> None:
     assert [text for text in inside + outside if networks.permit(text)] == [*inside]
 
 
+@pytest.mark.parametrize(
+    ("denied", "text"), [("64:ff9b::/96", "64:ff9b::808:808"), ("::ffff:0:0/96", "::ffff:8.8.8.8")]
+)
+def test_the_operator_can_deny_wrapped_addresses(denied: str, text: str) -> None:
+    assert networks_of().permit(text)
+    assert not networks_of(denied=[denied]).permit(text)
+
+
 @pytest.mark.parametrize("address", sorted(map(str, METADATA)))
 def test_a_metadata_service_is_not_allowed_by_a_wide_network(address: str) -> None:
     wide = ["0.0.0.0/0", "100.64.0.0/10", "169.254.0.0/16", "fd00::/8", "::/0"]
