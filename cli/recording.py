@@ -126,13 +126,16 @@ async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) ->
     except (Exception, asyncio.CancelledError):
         await _try_to_record(session, audit.FAILED)
         raise
-    is_done = result is None or result == DONE
-    why = await _try_to_record(session, audit.DONE if is_done else audit.NOT_DONE)
-    if why is not None:
-        raise NotRecorded(
-            f"{_act().verb} is {'done' if is_done else 'not done'}, and the audit has no record of it: {why}"
-        )
+    await _record(session, audit.DONE if result is None or result == DONE else audit.NOT_DONE)
     return result
+
+
+async def record_done(session: Session) -> None:
+    """Record the running command as done, before it waits for the effect of its change.
+
+    errors:  NotRecorded  the change is made, but the audit lacks the record
+    """
+    await _record(session, audit.DONE)
 
 
 def _commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "typer.models.CommandInfo"]]:
@@ -157,17 +160,22 @@ def is_recorded() -> bool:
     return _ACT.get() is not None
 
 
-def _act() -> NewAuditRecord:
+async def _record(session: Session, outcome: str) -> None:
     act = _ACT.get()
-    assert act is not None, "the caller checks that a record exists"
-    return act
+    why = await _try_to_record(session, outcome)
+    if act is not None and why is not None:
+        raise NotRecorded(f"{act.verb} is {outcome}, and the audit has no record of it: {why}")
 
 
 async def _try_to_record(session: Session, outcome: str) -> str | None:
-    """Record an outcome; if the write fails, return the reason."""
+    """Record an outcome unless the command has a record already; if the write fails, return the reason."""
+    act = _ACT.get()
+    if act is None:
+        return None
+    _ACT.set(None)
     try:
         async with asyncio.timeout(RECORD_S):
-            await record_act(session, _act(), outcome)
+            await record_act(session, act, outcome)
     except (StoreUnavailable, StatementRefused, TimeoutError) as error:
         return str(error) or "Postgres did not answer before the timeout"
     return None

@@ -154,6 +154,7 @@ def test_a_failed_run_ends_the_wait_with_a_failing_exit_code(refresh: Shell) -> 
     assert done.code == NOT_DONE
     assert (done.json["run"]["outcome"], done.json["run"]["reason"]) == ("FAILED", "no host")
     assert done.json["run"]["run_id"].startswith(f"{done.json['timer_key']}.")
+    assert recorded_outcomes(refresh) == ["done"]
 
 
 def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -> None:
@@ -162,6 +163,12 @@ def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -
     assert (done.code, done.out) == (NOT_DONE, "")
     assert "job 'report' is not done within 500 ms; it goes on" in done.err
     assert refresh.sql("select count(*) from shardclock.timers where target = 'job:report'")[0][0] == 1
+    assert recorded_outcomes(refresh) == ["done"]
+
+
+def recorded_outcomes(shell: Shell) -> list[str]:
+    """Read the outcomes of the commands in the audit."""
+    return [row["outcome"] for row in shell.sql("select outcome from shardclock.audit order by act_id")]
 
 
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:
