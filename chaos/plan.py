@@ -167,8 +167,8 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
         steps.append(_create(chance, at_s, tenant_id, number=names[tenant_id], left_s=length_s - at_s))
         if _is_endless(steps[-1]):
             endless.append(_end(at_s + ENDLESS_S, creates[-1]))
-    # Cancel each endless rule a second time at the end: a repeated call of a client may create the rule after the first
-    # cancellation.
+    # Cancel each endless rule a second time at the end, because a repeated call of a client may create the rule after
+    # the first cancellation.
     return steps + [_end(length_s, number) for number in creates if _is_endless(steps[number])]
 
 

@@ -39,8 +39,8 @@ class Ramp:
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
         """Count the timers that a scan claimed, and apply the rate that the scan returned.
 
-        If a scan returns a changed rate, the scan was made with the previous rate, so its timers are not counted.
-        Otherwise one full scan before a change to a low rate would block the ramp for minutes.
+        If a scan returns a changed rate, the scan was made with the previous rate, so its timers are not counted. If
+        they were counted after a change to a low rate, one full scan would block the ramp for minutes.
         """
         if taken.ramp_per_s != self.per_s:
             self._change_rate(taken.ramp_per_s, now_s)

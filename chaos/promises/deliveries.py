@@ -29,9 +29,9 @@ def delivered(run: RunIndex) -> Iterator[str | None]:
 
     A delivery is written by the commit of the firing or of the redrive of a dead letter. For a service task, a step of
     the instance writes the delivery; P4 checks this step. A worker claims a delivery only while no other claim is
-    valid. There are two legal ends of a delivery. The claiming worker writes the outcome of the handler's action, or
-    the instance no longer waits for the delivery, and a step of the instance ends it. A delivery without attempts left
-    is a dead letter until an operator redrives or discards it.
+    valid. Two ends of a delivery are legal: the claiming worker writes the outcome of the handler's action, or a step
+    of the instance ends a delivery for which the instance no longer waits. A delivery without attempts left is a dead
+    letter until an operator redrives or discards it.
     """
     for firing in run.firings:
         request = run.request_of(firing.record.timer_key, (firing.record.tenant_id, firing.record.name or ""))

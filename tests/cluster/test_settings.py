@@ -104,7 +104,7 @@ def test_all_invalid_settings_are_reported_together(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_value_that_is_not_a_number_is_not_compared_with_other_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The lease's default is shorter than this horizon, but the default does not apply to an invalid lease.
+    # The horizon is longer than the default lease, but an invalid lease is not replaced by its default for comparisons.
     monkeypatch.setenv("SHARDCLOCK_LEASE_S", "2O")
     monkeypatch.setenv("SHARDCLOCK_HORIZON_S", "15")
 

@@ -35,7 +35,7 @@ SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"
 PER_TURN, PER_TURN_AHEAD = 50, 30  # timers scheduled each tenth of a second
 COME_UP_S = 120.0  # the time limit for the start of a Ray cluster on a busy machine
-# The promise of a switch; the measured lag is hundredths of a second.
+# The promised limit of the lag during a switch; the measured lag is hundredths of a second.
 SWITCH_LAG_S = 2.0
 # The largest lag of a switch between two started clusters: docs/operate/scale.md.
 PROMISED_LAG = timedelta(milliseconds=100)
@@ -50,7 +50,7 @@ LAG_SINCE = """
     ) as firings
     where due_date >= $1 and due_date < clock_timestamp()
 """
-# After a kill, the replacement of the leader takes 5 s, and the replacement of its shards takes the same 5 s.
+# After a kill, another coordinator leads within 5 s, and its shards replace the killed shards within the same 5 s.
 TAKEOVER_LAG_S = 15.0
 BEAT = "beat"
 

@@ -51,7 +51,7 @@ SERVICE_ROWS = {
     "0082-feel-coercion/decisionService_002_b/decision_ds_002",
 }
 
-# For each row with another answer of ours: the reason.
+# For each row for which our answer differs, the reason.
 DIGITS = "Times are compared with all their digits, and not in whole seconds."
 LEFT_OUT = "The file leaves out the type that the result does not fit."
 DIFFERS = {

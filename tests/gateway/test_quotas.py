@@ -31,7 +31,7 @@ URL = "https://billing.example.com/hooks"
 
 
 async def limit(dsn: str, tenant: str = "acme", **limits: float | None) -> None:
-    """Set a tenant's own limits."""
+    """Set limits of a tenant, in place of the defaults."""
     async with session_of(dsn, "shard") as operator:
         await set_limits(operator, tenant, limits)
 

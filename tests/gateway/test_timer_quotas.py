@@ -22,7 +22,7 @@ ACME = {"Shardclock_Tenant": "acme"}
 
 
 async def limit(dsn: str, **limits: float | None) -> None:
-    """Set the own limits of the tenant acme."""
+    """Set limits of the tenant acme, in place of the defaults."""
     async with session_of(dsn, "shard") as operator:
         await set_limits(operator, "acme", limits)
 

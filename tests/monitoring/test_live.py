@@ -1,8 +1,7 @@
 """Test monitoring on a live cluster: each panel shows data, and each fault sets off its alert.
 
-The rules are the real rules, with waits, windows and ages divided by FASTER (tests/support/rules.py): an alert that
-takes
-five minutes takes ten seconds in this test. Thresholds that are not times stay the same.
+The rules are the real rules, but all waits, windows and ages are divided by FASTER (tests/support/rules.py). So an
+alert that takes five minutes takes ten seconds in this test. Thresholds that are not times stay the same.
 """
 
 from __future__ import annotations

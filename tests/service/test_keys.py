@@ -1,4 +1,4 @@
-"""A key identifies its caller. The key's text is shown once. Each refusal names the wrong field."""
+"""A key identifies its caller. The key's text is shown once. Each refusal names the field that is wrong."""
 
 from __future__ import annotations
 

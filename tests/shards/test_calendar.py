@@ -33,7 +33,7 @@ Dates: TypeAlias = Callable[[ZoneInfo, datetime], Iterator[datetime]]
 
 
 def on_the_clock(minutes: set[int], hours: set[int], *, weekdays: int = 7, twice: bool = False) -> Dates:
-    """Check every minute of a local clock. If a local time occurs twice, use both only with `twice`, else the first."""
+    """Check every minute of a local clock; a local time that occurs twice counts twice only with `twice`."""
 
     def dates(zone: ZoneInfo, begin: datetime) -> Iterator[datetime]:
         for number in count(1):

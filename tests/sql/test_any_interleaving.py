@@ -81,8 +81,7 @@ class Game:
             return
         hand = self._chance.choice(free)
         self._now += timedelta(seconds=self._chance.choice([0, 0, 0, 0.5, 4]))
-        # A client does one action in a transaction: two clients that each lock a row and wait for the other's row would
-        # deadlock.
+        # A client does one action in a transaction, because two clients with several locked rows could deadlock.
         if hand in self._in_transaction and (hand in self._clients or self._chance.random() < 0.6):
             await self._end(hand, commits=self._chance.random() < 0.8)
             return

@@ -80,7 +80,7 @@ async def test_the_claims_of_a_suspended_holder_are_free_until_it_is_resumed(
     dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
 ) -> None:
     silent, other = shards
-    # In one slot: a scan over tenants takes more timers of a slot than a scan over slots.
+    # All timers are in one slot. A scan over tenants takes more timers of a slot than a scan over slots.
     await add_timers(dsn, 4, "now() - interval '1 minute'", tenant_id="'acme'", timer_key="840 * i")
     scan: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "outage" else 2.0}
     scan |= {"floor_s": 10.0} if scope == "outage" else {}
@@ -117,7 +117,7 @@ async def test_a_claim_that_ends_too_far_ahead_is_free_because_the_clock_was_set
     dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
 ) -> None:
     ahead, replacement = shards
-    # In one slot: a scan over tenants takes more timers of a slot than a scan over slots.
+    # All timers are in one slot. A scan over tenants takes more timers of a slot than a scan over slots.
     await add_timers(dsn, 4, "now() - interval '2 hours'", tenant_id="'acme'", timer_key="840 * i")
     scan: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "outage" else 2.0}
     scan |= {"floor_s": 10.0} if scope == "outage" else {}

@@ -339,8 +339,8 @@ async def test_a_mark_that_is_left_after_a_failover_does_not_stop_a_job_permanen
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
     run = await worker.one()
-    # A promoted replica has the begin of the run and lacks all later writes, like TimescaleDB's job with next_start
-    # -infinity.
+    # The state on a promoted replica that has the begin of the run, and lacks all later writes. TimescaleDB has a
+    # similar fault: a job with the next start -infinity.
     await query(dsn, "delete from shardclock.deliveries where timer_key = $1", run.timer_key)
     await query(dsn, "update shardclock.jobs set last_start = '-infinity', last_finish = '-infinity'")
 

@@ -17,7 +17,7 @@ from tests.support.sql_client import schedule, session
 HOLDER = 7
 
 
-# Other sessions that use the keys of marks
+# Other programs may lock the advisory keys that the log's writers use as marks
 
 MARKS = 1936221036
 

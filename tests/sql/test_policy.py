@@ -164,7 +164,7 @@ async def test_a_former_leader_can_not_change_the_number(session: Session) -> No
     assert (await bounds(session))[0] == 3
 
 
-# An operator and the leader at once
+# Concurrent changes by an operator and the leader
 
 
 async def test_if_an_operator_changes_the_number_before_the_leader_the_operators_number_is_kept(

@@ -12,7 +12,7 @@ from shardclock_server.coordinator.settings import CoordinatorSettings
 from tests.support import ROOT
 from tests.support.factories import add_holder
 
-# A comparison of a heartbeat's age.
+# Finds a comparison of a heartbeat's age with a limit.
 BY_HAND = re.compile(r"\bseen_at\s*[<>]=?\s*now\(\)|\bnow\(\)\s*-\s*\w*\.?seen_at\b")
 
 

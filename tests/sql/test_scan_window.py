@@ -80,7 +80,7 @@ def test_a_scan_reads_as_many_slots_in_full_as_fit_in_its_time(rotation: Rotatin
 
 
 def test_a_scan_that_failed_at_once_changes_no_later_scan(rotation: RotatingScan) -> None:
-    """Postgres may be restarting: after the restart no scan may take longer than before."""
+    """A refusal says nothing about the speed of scans: for example, Postgres may be restarting."""
     refused: list[Outcome] = ["refused"] * 9
 
     assert whole(rotation, ["quick", *refused, "quick"]) == [None] * 11

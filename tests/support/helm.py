@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.support.kubectl import FakeKubernetes
 
-# A release is in the state as its values. The fake runs in the folder of the charts, as `upgrade.sh` does.
+# The fake stores each release as its values, in the file `state`. It runs in the folder of the charts, as `upgrade.sh`
+# does.
 HELM = """
 import json, os, sys
 place = os.environ["FAKE"]

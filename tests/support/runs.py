@@ -51,7 +51,7 @@ class FakeRunProcess:
     heeds: bool = True
     comes_up: bool = True
     is_slow: bool = False  # the process never starts
-    may_live: bool = False  # whether the process may still run after its death was reported
+    may_live: bool = False  # whether the process may still run although its death was reported
     answers_polls: bool = True
     is_closed: bool = False  # the process ended between `ready` and `run`
     seen: ReportSnapshot = field(default_factory=ReportSnapshot)

@@ -22,7 +22,7 @@ HOLDER_ENDED = 3
 
 
 class SeparateKeeper:
-    """The process of one keeper: the module is called with the holder and the words."""
+    """The process of one keeper; its arguments are the holder and the words."""
 
     def __init__(
         self,

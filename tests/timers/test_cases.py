@@ -22,7 +22,8 @@ Row = dict[str, str]
 Answer = object
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
-# Expected values that the rows give in words: lengths, the Fridays, and (fired, expected) in seconds since creation.
+# Expected values of rows that describe their result in words: lengths of durations, two Fridays, and for a late firing
+# the times of this firing and of the next due date, in seconds since creation.
 LENGTHS: dict[str, Answer] = {
     "period=P1Y2M4D; duration=0": (14, 4, 0),
     "period=P-1Y-2M-4D; duration=-PT1H2M3S": (-14, -4, -3_723),
@@ -55,7 +56,7 @@ TWICE = (
 )
 ANY_DAY = "Both day fields may be ?, which means any day, like *."
 
-# For each reason: the rows with another answer of ours; docs/when.md lists the reasons for users.
+# For each reason, the rows for which our answer differs; docs/when.md lists the reasons for users.
 DIFFERS = {
     row_id: reason
     for reason, row_ids in {

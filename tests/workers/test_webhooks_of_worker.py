@@ -113,8 +113,8 @@ async def test_an_endpoint_that_hangs_delays_no_other_endpoint(dsn: str, shard: 
             await deliver(shard, 200, target="webhook:quick")
             await eventually(lambda: _ended(dsn, {"DELIVERED": 200}))
 
-            # The claim does not read later deliveries. Perhaps the worker does not know the last committed settlements
-            # yet.
+            # The worker has claimed few of the other deliveries to the stuck endpoint. The check waits, because the
+            # worker may not know yet that its last settlements are committed.
             await eventually(lambda: len(worker) <= 10)
             assert len(stuck.requests) == 5
 

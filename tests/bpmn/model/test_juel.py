@@ -50,7 +50,7 @@ def value(text: str) -> Json:
         ("${!false_text}", True),
         ("${text or no}", False),
         ("${'true' and true}", True),
-        # A comparison inside logic is false if one operand is null.
+        # A comparison with null is false if it is an operand of `and`, `or` or `not`.
         ("${nil > 1 or no}", False),
         ("${!(nil > 1)}", True),
         ("${nil <= nil and yes}", True),
