@@ -1,11 +1,11 @@
--- Refuses a name that is not a time zone.
+-- Returns the name of a time zone; refuses any other text.
 --
 -- in:    zone text
--- out:   nothing
+-- out:   text
 -- locks: nothing
 -- index: none
 create or replace function shardclock.check_zone(zone text)
-returns void
+returns text
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
@@ -17,5 +17,6 @@ begin
         raise exception 'zone %', coalesce(refusal, 'null is not an IANA time zone; write one such as UTC or Europe/Berlin')
             using errcode = 'invalid_parameter_value', constraint = 'invalid_zone';
     end if;
+    return zone;
 end
 $$;

@@ -109,6 +109,18 @@ async def test_both_clients_raise_the_same_error_for_an_ended_unknown_or_paused_
     assert "resume it first" in str(told[0])
 
 
+async def test_both_clients_refuse_an_unknown_zone_of_a_local_date_alike(each: dict[str, Any]) -> None:
+    await each["sql"]("schedule", delay="PT1H", name="n")
+    given = {"due_date": "2031-01-31T08:00", "zone": "Berlin"}
+    for ask in each.values():
+        for method, fields in (("schedule", given), ("put", {"name": "n", **given}), ("move", {"name": "n", **given})):
+            with pytest.raises(
+                ApiError, match=r"^zone 'Berlin' is not an IANA time zone; write one such as"
+            ) as refused:
+                await ask(method, **fields)
+            assert refused.value.code == "invalid_zone"
+
+
 def _typed(
     connection: psycopg.Connection[dict[str, Any]],
     session: Session,

@@ -35,7 +35,9 @@ select json_build_object('state', case
             a.tenant_id,
             due_date => case
                 when a.asked ->> 'local_due_date' is null then (a.asked ->> 'due_date')::timestamptz
-                else shardclock.to_utc((a.asked ->> 'local_due_date')::timestamp, a.asked ->> 'clock')
+                else shardclock.to_utc(
+                    (a.asked ->> 'local_due_date')::timestamp, shardclock.check_zone(a.asked ->> 'clock')
+                )
             end,
             delay => a.asked ->> 'delay',
             shift => a.asked ->> 'shift',

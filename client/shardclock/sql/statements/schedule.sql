@@ -13,7 +13,9 @@ from (select cast(:asked as text)::jsonb as asked) a
 cross join lateral shardclock.ensure_timer(
     due_date => case
         when a.asked ->> 'local_due_date' is null then (a.asked ->> 'due_date')::timestamptz
-        else shardclock.to_utc((a.asked ->> 'local_due_date')::timestamp, a.asked ->> 'clock')
+        else shardclock.to_utc(
+            (a.asked ->> 'local_due_date')::timestamp, shardclock.check_zone(a.asked ->> 'clock')
+        )
     end,
     delay => a.asked ->> 'delay',
     schedule => a.asked ->> 'schedule',
