@@ -143,7 +143,8 @@ def pause_of(until: str | None, missed: str | None, reason: str | None) -> Pause
     """
     if until is not None and is_length(until):
         until = str(read_length("--until", until))
-    return Pause(read_until(until, called="--until"), missed_choice_of(missed, called="--missed"), reason)
+    end = read_until(until, called="--until", length="a length from now such as 2h or PT2H")
+    return Pause(end, missed_choice_of(missed, called="--missed"), reason)
 
 
 class GivenRule(NamedTuple):

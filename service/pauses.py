@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock.api.codes import invalid
-from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer, end_of_pause, pause_timer
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.moment import NotDateTime, parse_due_date
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import MissedChoice
 
@@ -24,20 +24,24 @@ class Pause:
     reason: str | None = None
 
 
-def read_until(text: str | None, *, called: str = "until") -> datetime | Duration | None:
+def read_until(
+    text: str | None, *, called: str = "until", length: str = "an ISO 8601 duration such as PT2H"
+) -> datetime | Duration | None:
     """Read the end of a pause: a moment, or an ISO 8601 duration from now; None: the pause has no end.
+
+    `called` is the caller's name for the field, and `length` describes the durations that the caller accepts.
 
     errors:  InvalidTimer  the text is neither a moment nor a duration
     """
     if text is None:
         return None
     try:
-        return parse_duration(text) if text.lstrip("+")[:1] in ("P", "p") else moment_of(called, text)
+        return parse_duration(text) if text.lstrip("+")[:1] in ("P", "p") else parse_due_date(text)
+    except NotDateTime as refusal:
+        why = f"{refusal}, or write {length}"
     except InvalidTimer as refusal:
-        sentence = str(refusal)
-        raise InvalidTimer(
-            sentence if sentence.startswith(called) else f"{called} {sentence}", code=invalid("until")
-        ) from None
+        why = str(refusal)
+    raise InvalidTimer(f"{called} {why}", code=invalid("until"))
 
 
 async def pause(session: Session, which: TimerRef, *, asked: Pause) -> str:

@@ -22,6 +22,10 @@ DATE_TIME = re.compile(
 )
 
 
+class NotDateTime(InvalidTimer):
+    """Refuse a text that does not have the form of a date-time."""
+
+
 class ParsedMoment(NamedTuple):
     """A parsed moment.
 
@@ -41,7 +45,8 @@ def parse_due_date(text: str, zone: ZoneInfo | None = None) -> datetime:
 
     shape:   aware, in UTC, years 1 to 9999
     units:   fractions of a microsecond are rounded up
-    errors:  InvalidTimer  the text is not a date-time; it has neither an offset nor a zone; its offset is not the
+    errors:  NotDateTime   the text does not have the form of a date-time
+             InvalidTimer  it has neither an offset nor a zone; its offset is not the
                            zone's offset; the day does not exist; or the moment is outside the years 1 to 9999 in UTC
     """
     return parse_written(text, zone).moment
@@ -52,7 +57,7 @@ def parse_written(text: str, zone: ZoneInfo | None = None) -> ParsedMoment:
     match = DATE_TIME.fullmatch(text) if len(text) <= DUE_DATE_CHARS_MAX else None
     if match is None:
         check_brackets(text)
-        raise InvalidTimer(
+        raise NotDateTime(
             f"{shortened(text)} is not an ISO 8601 date-time of the years 0001 to 9999;"
             " write it like 2026-01-31T08:00:00Z"
         )

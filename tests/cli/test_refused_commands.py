@@ -64,7 +64,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["jobs", "add", "eu", "--of-job", "a", "--every", "soon"], ["--every 'soon' is not a length of time"]),
     (["jobs", "add", "eu", "--of-job", "a", "--config", "{"], ["--config '{' is not JSON"]),
     (["jobs", "apply", "/no/such/file"], ["can't read /no/such/file"]),
-    (["pause", "1", "--until", "noon"], ["--until 'noon' is not an ISO 8601 date-time"]),
+    (["pause", "1", "--until", "noon"], ["--until 'noon' is not an ISO 8601 date-time", "such as 2h or PT2H"]),
     (["pause", "1", "--until", "2040-01-01T12:00"], ["--until '2040-01-01T12:00' has no offset"]),
     (["pause", "1", "--until", "2040-01-01T12:00[Mars]"], ["--until", "Mars"]),
     (["pause", "1", "--until", "5x"], ["--until '5x'"]),

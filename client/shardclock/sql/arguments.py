@@ -82,7 +82,7 @@ def pause(which: TimerReference, until: Moment | Length | None, **more: object) 
         return change("pause", which, **more)
     if isinstance(until, timedelta) or (isinstance(until, str) and until.lstrip("+")[:1] in ("P", "p")):
         return change("pause", which, delay=until, **more)
-    moment = _moment_of("until", until)
+    moment = _moment_of("until", until, others="a datetime, a timedelta, or an ISO 8601 duration such as PT2H")
     if moment.tzinfo is None:
         raise invalid_field("until", f"{shown(until)} has no offset from UTC; add one, such as Z or +01:00")
     return change("pause", which, until=moment.isoformat(), **more)
@@ -121,7 +121,7 @@ def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
     return rest | {"local_due_date": moment.isoformat(), "clock": clock}
 
 
-def _moment_of(field: str, given: object) -> datetime:
+def _moment_of(field: str, given: object, *, others: str = "a datetime") -> datetime:
     if isinstance(given, datetime):
         return given
     text = given if isinstance(given, str) else ""
@@ -132,7 +132,7 @@ def _moment_of(field: str, given: object) -> datetime:
     except (ValueError, OverflowError):
         raise invalid_field(
             field,
-            f"{shown(given)} is not an ISO 8601 date-time; write it like 2026-01-31T08:00:00Z, or give a datetime",
+            f"{shown(given)} is not an ISO 8601 date-time; write it like 2026-01-31T08:00:00Z, or give {others}",
         ) from None
 
 

@@ -94,6 +94,14 @@ async def test_an_invalid_value_is_refused(one: UserConnection) -> None:
         await one.rollback()
 
 
+async def test_the_refusal_of_a_pauses_end_names_moments_and_durations(one: UserConnection) -> None:
+    with pytest.raises(
+        Refused, match=r"write it like 2026-.*, a timedelta, or an ISO 8601 duration such as PT2H"
+    ) as no:
+        await one.ask("pause", name="n", until="2h")
+    assert no.value.code == "invalid_until"
+
+
 @pytest.fixture(params=["dict_row", "RawCursor", "latin1", "tokyo", "search_path"])
 async def odd_psycopg(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[psycopg.Connection[Any]]:
     """Provide a connection of psycopg with unusual settings."""
