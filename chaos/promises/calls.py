@@ -34,7 +34,7 @@ class Claim(NamedTuple):
 
 
 def called(run: RunIndex) -> Iterator[str | None]:
-    """Compare each call with its firing and its delivery's claims, and the end of each delivery with its calls.
+    """Check that each call fits its firing and the claims of its delivery, and that each delivery's end fits its calls.
 
     A call must begin after the commit of its firing, and must have the same key and payload at each attempt. The number
     of the attempt increases; calls of webhooks have no such number. A worker may not notice the end of its claim after

@@ -30,7 +30,7 @@ async def sent(api: Api, body: bytes) -> list[dict[str, object]]:
 
 
 def changed_of(matched: int, changed: int, **reasons: int) -> dict[str, object]:
-    """Return the response to a bulk change with these numbers of unchanged timers by reason."""
+    """Return the response to a bulk change; `reasons` are the numbers of unchanged timers."""
     unchanged = {"unchanged": sum(reasons.values()), "unchanged_reasons": reasons}
     return {"matched": matched, "changed": changed, **unchanged, "unsure": 0, "left_out": 0, "operation_id": ANY}
 

@@ -130,7 +130,7 @@ async def test_the_exporter_shows_a_gateways_requests(dsn: str) -> None:
 
             async def is_shown() -> bool:
                 return (await ask(exporter.address)).numbers("requests_total") == {
-                    # A status without failures is reported as 0; otherwise the first failures would show no increase.
+                    # A status without failures is reported as 0, so that the first failures are an increase.
                     ("create_timer", "2xx"): 1.0, ("create_timer", "5xx"): 0.0, ("create_timer", "503"): 0.0,
                 }  # fmt: skip
 

@@ -28,7 +28,7 @@ def next_page(shown: Shown) -> str:
 
 
 async def sign_in_as(browser: Browser, owner: Session, *scopes: str, tenant: str | None = "default") -> str:
-    """Sign in with a new key of a tenant, or without a tenant with an operator's key; return the key's prefix."""
+    """Sign in with a new key of a tenant; None signs in with an operator's key. Return the key's prefix."""
     made = await keys.make(owner, WantedKey(tenant, scopes[0], scopes))
     shown = await browser.sign_in(made.text)
     assert shown.status == 303, shown.main

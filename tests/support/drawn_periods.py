@@ -52,7 +52,7 @@ class DrawnSchedule:
 
 
 def drawn_schedule(chance: random.Random, number: int, now: datetime) -> DrawnSchedule:
-    """Draw one due schedule. A client may have moved its next date away from the period, or requested a run."""
+    """Draw one due schedule. A client may have moved the schedule's next date, or requested a run."""
     text = chance.choice(PERIODS)
     has_days = "T" not in text or not text.startswith("PT")
     zone = chance.choice([None, "UTC"] if has_days else [None, "UTC", "Europe/Berlin", "Australia/Lord_Howe"])

@@ -1,4 +1,4 @@
-"""A boundary event may interrupt its activity, the nearest node catches an event, and a late event is stale."""
+"""Test which node catches an event, whether a boundary event interrupts its activity, and events that come too late."""
 
 import pytest
 
