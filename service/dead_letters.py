@@ -29,7 +29,6 @@ from shardclock_server.timers.refusal import Refusal, shortened
 LISTED_MAX = 1_000  # The limit of rows on one page.
 AT_ONCE_MAX = 10_000  # The largest number of dead letters that one statement changes.
 NOUN = ("dead letter", "dead letters")
-NONE = "there is no such dead letter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class DeadLetterChange:
         """
         return BulkWording(
             NOUN,
-            none=NONE if wanted.timer_key is None else UNKNOWN_DEAD_LETTER.sentence(timer_key=wanted.timer_key),
+            none="there is no such dead letter",
             would=self.would,
             done=self.done,
             key_of=_key,
@@ -165,7 +164,8 @@ async def change_letters(
 
     `by` is the caller that the operation records; None: one letter is changed, without an operation.
 
-    errors:  Refusal           dead_letter_awaited: the filter names one letter, and an instance waits for this signal
+    errors:  Refusal           the filter names one letter. unknown_dead_letter: it does not exist; dead_letter_awaited:
+                               an instance waits for this signal
              StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
     assert 0 < limit <= AT_ONCE_MAX
@@ -185,10 +185,10 @@ async def change_letters(
     changed = await change.wording_for(wanted, number_of).run(
         selected[:limit], more=len(selected) > limit, dry_run=dry_run, again_in_s=pause_s, step=step
     )
-    if wanted.timer_key is not None and selected and not changed.keys:
+    if wanted.timer_key is not None and not changed.keys:
         reasons = await count_unchanged(session, change.verb, [wanted.timer_key])
-        if DEAD_LETTER_AWAITED.name in reasons:
-            raise Refusal.of(DEAD_LETTER_AWAITED, timer_key=wanted.timer_key)
+        code = DEAD_LETTER_AWAITED if DEAD_LETTER_AWAITED.name in reasons else UNKNOWN_DEAD_LETTER
+        raise Refusal.of(code, timer_key=wanted.timer_key)
     return changed
 
 

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.gateway.access import Manager, Reader, audited_transaction
 from shardclock_server.gateway.answers.deliveries import (
     DeadLetterAnswer,
@@ -32,7 +31,6 @@ from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.deliveries.dead_letters import group_dead_letters as find_groups
 from shardclock_server.sql.served import ALL_TENANTS
-from shardclock_server.timers.refusal import Refusal
 
 PER_S_MAX = 100_000
 REASON_LINE = "only dead letters with this first line of the reason; # stands for any number or identifier"
@@ -163,14 +161,15 @@ async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager)
     asked = await read_model(request, RedriveOneRequest)
     async with audited_transaction(request, caller.tenants) as session:
         acted = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
-        return _one(timer_key, acted)
+    return DeadLettersChangedAnswer.of(acted)
 
 
 @router.post("/{timer_key:key}/discard")
 async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> DeadLettersChangedAnswer:
     """Discard one dead letter permanently."""
     async with audited_transaction(request, caller.tenants) as session:
-        return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
+        acted = await discard(session, _only(timer_key, caller), dry_run=False)
+    return DeadLettersChangedAnswer.of(acted)
 
 
 async def _change_many(
@@ -191,9 +190,3 @@ async def _change_many(
 
 def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
     return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
-
-
-def _one(timer_key: int, acted: BulkResult[int]) -> DeadLettersChangedAnswer:
-    if not acted.keys:
-        raise Refusal.of(UNKNOWN_DEAD_LETTER, timer_key=timer_key)
-    return DeadLettersChangedAnswer.of(acted)

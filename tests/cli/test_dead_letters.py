@@ -15,7 +15,7 @@ from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters
 from shardclock_server.sql.session import Session, StoreUnavailable
-from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused
+from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_code, assert_refused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder
 from tests.support.program import Shell
@@ -88,10 +88,14 @@ def test_a_redrive_without_yes_is_a_dry_run(shell: Shell, letters: list[int]) ->
     assert said.err == (
         f"2 dead letters would be put back, of the target {HANDLER}; nothing was changed; add --yes to do it\n"
     )
-    no_such = shell("dead-letters", "redrive", max(letters) + 1)
-    assert no_such.code == NOT_DONE
-    assert no_such.err == f"{UNKNOWN_DEAD_LETTER.sentence(timer_key=max(letters) + 1)}\n"
     assert waiting(shell) == []
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+def test_an_unknown_dead_letter_is_refused(shell: Shell, verb: str) -> None:
+    for yes in ([], ["--yes"]):
+        assert_refused(shell("dead-letters", verb, 999, *yes), "there is no dead letter 999: list", code=NOT_DONE)
+        assert_code(shell("dead-letters", verb, 999, *yes, "--json"), UNKNOWN_DEAD_LETTER)
 
 
 def test_the_number_of_tenants_is_reported_if_there_are_several(shell: Shell, letters: list[int]) -> None:

@@ -66,10 +66,11 @@ async def test_the_dead_letters_beyond_the_limit_may_be_changed_after_again_in_s
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_an_unknown_dead_letter_is_named(operator: Session, dry_run: bool) -> None:
+async def test_an_unknown_dead_letter_is_refused(operator: Session, dry_run: bool) -> None:
     for act in (redrive, discard):
-        none = await act(operator, DeadLetterFilter(timer_key=999), dry_run=dry_run)
-        assert none == BulkResult([], UNKNOWN_DEAD_LETTER.sentence(timer_key=999), more=False)
+        with pytest.raises(Refusal, match="there is no dead letter 999") as refused:
+            await act(operator, DeadLetterFilter(timer_key=999), dry_run=dry_run)
+        assert refused.value.code == UNKNOWN_DEAD_LETTER
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

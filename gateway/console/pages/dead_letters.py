@@ -33,7 +33,6 @@ from shardclock_server.gateway.routes.dead_letters import (
 )
 from shardclock_server.gateway.routes.operations import begin_found
 from shardclock_server.service.bulk_run import NO_PROGRESS
-from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import (
     DeadLetterChange,
@@ -181,7 +180,6 @@ async def redrive_letter(request: Request, timer_key: Key, caller: Manager) -> R
     asked = await form_of(request, RedriveOneRequest)
     async with audited_transaction(request, caller.tenants) as session:
         changed = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
-        _require_one(timer_key, changed)
     return done(request, url_of(request, "/deliveries/{}", timer_key), changed.sentence)
 
 
@@ -191,7 +189,6 @@ async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> R
     asked = await form_of(request, ReasonRequest)
     async with audited_transaction(request, caller.tenants) as session:
         changed = await discard(session, _only(timer_key, caller), reason=asked.reason, dry_run=False)
-        _require_one(timer_key, changed)
     return done(request, url_of(request, "/dead-letters"), changed.sentence)
 
 
@@ -223,8 +220,3 @@ async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, ve
 
 def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
     return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
-
-
-def _require_one(timer_key: int, changed: BulkResult[int]) -> None:
-    if not changed.keys:
-        raise Refusal.of(UNKNOWN_DEAD_LETTER, timer_key=timer_key)
