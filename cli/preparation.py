@@ -113,6 +113,11 @@ class Preparation:
         if changes or not self._is_printed:
             changed = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
             print_note(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + changed if changed else ''}")
+        if app.left_out and not self._is_printed:
+            print_note(
+                f"app {app.modules} imports {', '.join(app.left_out)}, and does not contain their handlers and jobs;"
+                f" `--app {','.join((app.modules, *app.left_out))}` adds them"
+            )
         self._is_printed = True
         if stands_by:
             if leads is not self._leads:

@@ -31,6 +31,7 @@ class App:
 
     shape:   modules    names, separated by commas
              directory  Python also searches this directory for the modules
+             left_out   modules with handlers or jobs that the app's modules import, and that the app does not contain
              python     runs the app's processes; None: the worker's Python
     """
 
@@ -39,6 +40,7 @@ class App:
     handlers: tuple[HandlerSpec, ...]
     jobs: tuple[JobSpec, ...] = ()
     python: Interpreter | None = None
+    left_out: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Convert the app to JSON for another process."""
@@ -49,7 +51,10 @@ class App:
         """Parse the text of `to_json`."""
         described = json.loads(text)
         python = Interpreter(**described["python"]) if described["python"] else None
-        return cls(described["modules"], described["directory"], _handlers_of(described), _jobs_of(described), python)
+        return cls(
+            described["modules"], described["directory"], _handlers_of(described), _jobs_of(described), python,
+            tuple(described["left_out"]),
+        )  # fmt: skip
 
 
 NO_APP = App("", "", ())
@@ -101,7 +106,8 @@ def find_app(modules: str, directory: Path, *, python: str | None = None) -> App
         if "refused" in described:
             raise AppRefused(described["refused"])
         jobs = _checked(_jobs_of(described))
-        return App(described["modules"], str(directory), _handlers_of(described), jobs, named)
+        left_out = tuple(described["left_out"])
+        return App(described["modules"], str(directory), _handlers_of(described), jobs, named, left_out)
     except InvalidJob as refusal:
         raise AppRefused(str(refusal)) from None
     except (ValueError, KeyError, TypeError) as error:

@@ -53,6 +53,18 @@ def find_declared(apps: Iterable[str]) -> Declarations:
     return found
 
 
+def left_out_of(found: Declarations) -> list[str]:
+    """Name the modules that this process has imported with handlers or jobs, none of which is in `found`.
+
+    shape:   sorted; empty if each imported module is part of the app
+    """
+
+    def modules(*parts: Iterable[Handler | Job]) -> set[str]:
+        return {it.function.__module__ for part in parts for it in part}
+
+    return sorted(modules(declared(), declared_jobs()) - modules(found.handlers.values(), found.jobs.values()))
+
+
 def find_handlers(apps: Iterable[str]) -> dict[str, Handler]:
     """Import apps as `find_declared` does, and return their handlers by target."""
     return find_declared(apps).handlers

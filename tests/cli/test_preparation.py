@@ -67,6 +67,23 @@ def test_while_another_cluster_leads_up_adds_its_handlers_and_withdraws_no_handl
     assert capsys.readouterr().err == "app orders: 1 handler; order.expired (added)\n" + STANDS_BY
 
 
+def test_up_names_once_the_imported_modules_whose_handlers_the_app_does_not_contain(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    let_lead(dsn, TIMERS, 1)
+    it = preparation(app=App("orders", ".", (spec_of(),), left_out=("crew.mail", "crew.sms")))
+
+    turn(it, dsn)
+    let_lead(dsn, TIMERS, 2)
+    turn(it, dsn)
+
+    assert capsys.readouterr().err == (
+        "app orders: 1 handler; order.expired (added)\n"
+        "app orders imports crew.mail, crew.sms, and does not contain their handlers and jobs;"
+        " `--app orders,crew.mail,crew.sms` adds them\n"
+    )
+
+
 def test_a_cluster_withdraws_other_handlers_when_it_takes_the_lead(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

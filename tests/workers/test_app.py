@@ -65,6 +65,20 @@ def test_an_app_with_only_jobs_is_described_with_their_rules(tmp_path: Path) -> 
     assert App.from_json(app.to_json()) == app
 
 
+def test_imported_modules_with_handlers_that_the_app_does_not_contain_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "recurring.py").write_text(JOBS + "from crew import mail\nfrom orders import expire\n")
+    (tmp_path / "orders.py").write_text(ORDERS)
+    (tmp_path / "crew").mkdir()
+    (tmp_path / "crew/mail.py").write_text(ORDERS.replace("order.expired", "mail.sent"))
+
+    app = find_app("recurring", tmp_path)
+
+    assert [handler.target for handler in app.handlers] == ["order.expired"]
+    assert app.left_out == ("crew.mail",)
+    whole = find_app("recurring,crew.mail", tmp_path)
+    assert ([handler.target for handler in whole.handlers], whole.left_out) == (["order.expired", "mail.sent"], ())
+
+
 @pytest.mark.parametrize(
     ("modules", "text", "why"),
     [

@@ -8,11 +8,12 @@ import os
 import sys
 
 from shardclock import InvalidHandler, describe, describe_jobs, find_declared, installed_apps
+from shardclock.app import left_out_of
 from shardclock.executor.importing import search_first
 
 
 def main(modules: str, directory: str) -> int:
-    """Print one JSON object: `modules`, `handlers` and `jobs`, or `refused` with a sentence.
+    """Print one JSON object: `modules`, `handlers`, `jobs` and `left_out`, or `refused` with a sentence.
 
     Without `modules` the app has the modules that installed packages name.
     """
@@ -36,6 +37,7 @@ def _describe(modules: str) -> dict[str, object]:
         "modules": modules,
         "handlers": describe(found.handlers.values()),
         "jobs": describe_jobs(found.jobs.values()),
+        "left_out": left_out_of(found),
     }
 
 
