@@ -103,6 +103,8 @@ def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int 
              TypeError, ValueError  the config has no form in JSON.
     """
     found = job if isinstance(job, Job) else next((it for it in declared_jobs() if it.function is job), None)
+    if found is None and any(job in (it, it.function) for it in declared()):
+        raise InvalidHandler(f"{shown(job)} is a handler, not a job; call it with shardclock.testing.call")
     if found is None:
         raise InvalidHandler(f"{shown(job)} is no job; decorate it with @shardclock.job")
     text = found.config if config is None else _delivered(config)
@@ -144,4 +146,6 @@ def _handler_of(function: Handler | FunctionOfTimer) -> Handler:
     for handler in declared():
         if handler.function is function:
             return handler
+    if any(function in (it, it.function) for it in declared_jobs()):
+        raise InvalidHandler(f"{shown(function)} is a job, not a handler; run it with shardclock.testing.run_of")
     raise InvalidHandler(f"{shown(function)} is no handler; decorate it with @shardclock.on_timer")

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shardclock import Completed, Failed, Handler, InvalidHandler, Timer, on_timer
-from shardclock.testing import acall, acall_batch, call, call_batch, timer
+from shardclock import Completed, Failed, Handler, InvalidHandler, Run, Timer, job, on_timer
+from shardclock.jobs import declared_jobs
+from shardclock.testing import acall, acall_batch, call, call_batch, run_of, timer
 from tests.support import ROOT
 
 Declare = Callable[..., Handler]
@@ -123,6 +124,24 @@ def test_timers_of_a_batch_have_keys_that_count_up(declare: Declare) -> None:
     call_batch(declare(aggregate, batch=9), [None] * 2, timer_key=7)
 
     assert keys == [1, 2, 3, 7, 8]
+
+
+def test_a_handler_that_is_run_as_a_job_and_the_reverse_are_refused_with_the_right_helper(declare: Declare) -> None:
+    def expire(timer: Timer) -> None: ...
+
+    def refresh(run: Run) -> None: ...
+
+    handler = declare(expire)
+    refresh.__qualname__ = "refresh"
+    job()(refresh)
+    (declared,) = [it for it in declared_jobs() if it.function is refresh]
+
+    for it in (expire, handler):
+        with pytest.raises(InvalidHandler, match=r" is a handler, not a job; call it with shardclock\.testing\.call$"):
+            run_of(it)  # type: ignore[arg-type]
+    for other in (refresh, declared):
+        with pytest.raises(InvalidHandler, match=r" is a job, not a handler; run it with shardclock\.testing\.run_of$"):
+            call(other)  # type: ignore[arg-type]
 
 
 def test_a_function_that_is_not_a_handler_is_refused() -> None:
