@@ -1,6 +1,6 @@
 """Read the JSON of `--payload` and similar options: JSON text, a file, or standard input."""
 
-from shardclock_server.cli.file_text import is_file, read_bytes
+from shardclock_server.cli.file_text import STDIN, is_file, read_bytes
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
@@ -22,6 +22,11 @@ def _content(text: str) -> str | bytes:
     if not is_file(text):
         return text
     try:
-        return read_bytes(text, bytes_max=PAYLOAD_BYTES_MAX + LINE_END_BYTES).rstrip(b"\r\n")
+        content = read_bytes(text, bytes_max=PAYLOAD_BYTES_MAX + LINE_END_BYTES).rstrip(b"\r\n")
     except OSError as error:
         raise InvalidTimer(f"{shortened(text)} can't be read: {error.strerror}") from None
+    if not content:
+        raise InvalidTimer(
+            f"{shortened(text)} is refused: {'standard input' if text in STDIN else 'the file'} is empty; write JSON"
+        )
+    return content

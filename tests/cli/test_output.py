@@ -14,7 +14,7 @@ from rich.text import Text
 
 from shardclock_server.cli import output
 from shardclock_server.service.wording import counted
-from tests.support.cli_asserts import DONE, DOWN
+from tests.support.cli_asserts import DONE, DOWN, assert_refused
 from tests.support.program import Shell
 
 LONG = "x" * 180
@@ -79,6 +79,15 @@ def test_a_byte_order_mark_at_the_beginning_is_skipped(shell: Shell, tmp_path: P
     jobs, content = given('{"name":"nightly","every":"PT1H","target":"log"}')
     assert "is not JSON" not in shell("jobs", "apply", jobs.removeprefix("@"), "--dry-run", stdin=content).err
     assert '{"order": 1}' in shell("show", "--name", "c").out
+
+
+def test_an_empty_standard_input_or_file_is_refused_as_empty(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.write_bytes(b"\n")
+
+    for given, what in (("-", "standard input"), (f"@{file}", "the file")):
+        refused = shell("schedule", "--in", "1h", "--payload", given)
+        assert_refused(refused, "--payload", f"is refused: {what} is empty")
 
 
 def test_a_table_on_a_terminal_fits_its_width() -> None:
