@@ -181,8 +181,8 @@ def _declared_in(module: ModuleType) -> Declarations:
     jobs = [job for job in declared_jobs() if is_of_it(job)]
     if not handlers and not jobs:
         raise InvalidHandler(
-            f"app {shown(name)} has no handlers; decorate its functions with @shardclock.on_timer, or name the module"
-            " that has them"
+            f"app {shown(name)} has no handlers and no jobs; decorate its functions with @shardclock.on_timer or"
+            " @shardclock.job, or name the module that has them"
         )
     for handler in handlers:
         _require_findable(handler)

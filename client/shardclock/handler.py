@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from shardclock.payload import adapter_of
 from shardclock.policy import Policy, given, length, number, whole
-from shardclock.refusal import InvalidHandler, naming, shown
+from shardclock.refusal import InvalidHandler, naming, naming_options, shown
 from shardclock.signature import FunctionOfTimer, is_second_import, read_signature
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,199}")
@@ -36,6 +36,7 @@ class Handler:
 _handlers: dict[str, Handler] = {}
 
 
+@naming_options
 def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default that fits most
     target: str,
     *,

@@ -17,7 +17,7 @@ from shardclock.jsonb import TOO_DEEP, faults_of, is_too_deep
 from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
 from shardclock.reason import misfit
-from shardclock.refusal import InvalidHandler, naming, shown
+from shardclock.refusal import InvalidHandler, naming, naming_options, shown
 from shardclock.signature import is_second_import, read_job_signature
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
@@ -67,6 +67,7 @@ class JobSchedule:
 _jobs: dict[str, Job] = {}
 
 
+@naming_options
 def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fits most
     name: str | None = None,
     *,
@@ -103,7 +104,9 @@ def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fi
     errors:  InvalidHandler  one sentence names the fault in the name, a number or the function
     """
     if callable(name):
-        raise InvalidHandler(f'@job is written without its schedule above {shown(name)}; write @job(every="PT15M")')
+        raise InvalidHandler(
+            f'@job is written without parentheses above {shown(name)}; write @job() or @job(every="PT15M")'
+        )
 
     def declare(function: FunctionT) -> FunctionT:
         with naming(function):

@@ -1,11 +1,16 @@
 """Raise the error of an invalid handler: one sentence with the value, the rule and the remedy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from inspect import isroutine
+from difflib import get_close_matches
+from functools import wraps
+from inspect import isroutine, signature
+from typing import Any, TypeVar, cast
 
 SHOWN_CHARS_MAX = 60
 INT_BITS_SHOWN_MAX = 180
+
+DecoratorT = TypeVar("DecoratorT", bound=Callable[..., Any])
 
 
 class InvalidHandler(ValueError):
@@ -22,6 +27,24 @@ def naming(function: object) -> Iterator[None]:
         if reference in str(refusal):
             raise
         raise InvalidHandler(f"{reference}: {refusal}") from None
+
+
+def naming_options(decorator: DecoratorT) -> DecoratorT:
+    """Let a decorator refuse an unknown option with the option of the nearest name, or with all its options.
+
+    The refusal is Python's own TypeError, to which `shardclock up` adds the line in the user's module.
+    """
+    options = list(signature(decorator).parameters)
+
+    @wraps(decorator)
+    def checked(*args: Any, **given: Any) -> Any:
+        if unknown := next((name for name in given if name not in options), None):
+            near = get_close_matches(unknown, options, n=1)
+            way_out = f"is {near[0]} meant?" if near else f"its options are {', '.join(options)}"
+            raise TypeError(f"{decorator.__name__} has no option {unknown!r}; {way_out}")
+        return decorator(*args, **given)
+
+    return cast("DecoratorT", checked)
 
 
 def shown(value: object) -> str:

@@ -157,8 +157,8 @@ def test_a_module_without_handlers_is_refused(app: App) -> None:
     app("empty.py", "import shardclock")
 
     assert refusal("empty") == (
-        "app 'empty' has no handlers; decorate its functions with @shardclock.on_timer, or name the module that has"
-        " them"
+        "app 'empty' has no handlers and no jobs; decorate its functions with @shardclock.on_timer or @shardclock.job,"
+        " or name the module that has them"
     )
 
 

@@ -172,6 +172,11 @@ def test_a_decorator_without_its_target_is_refused() -> None:
         on_timer(expire)  # type: ignore[arg-type]
 
 
+def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(TypeError, match=r"^on_timer has no option 'timout'; is timeout meant\?$"):
+        on_timer("order.expired", timout="PT5S")  # type: ignore[call-arg]
+
+
 def test_a_taken_target_is_refused_with_both_functions() -> None:
     on_timer("order.expired")(expire)
 

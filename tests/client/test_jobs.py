@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -118,11 +119,23 @@ def test_an_invalid_job_is_refused_in_one_sentence(declare_job: Declare, said: d
 
 
 def test_a_decorator_without_parentheses_and_a_taken_name_are_refused(declare_job: Declare) -> None:
-    with pytest.raises(InvalidHandler, match="written without its schedule above"):
+    with pytest.raises(InvalidHandler, match=r'without parentheses above .*; write @job\(\) or @job\(every="PT15M"\)$'):
         shardclock.job(refresh)  # type: ignore[arg-type]
     declare_job(refresh, name="one")
     with pytest.raises(InvalidHandler, match=r"job 'one' is taken: .*:refresh has it, so .*:refresh_too can't"):
         declare_job(refresh_too, name="one")
+
+
+@pytest.mark.parametrize(
+    ("option", "refusal"),
+    [
+        ("evry", "job has no option 'evry'; is every meant?"),
+        ("xyz", "job has no option 'xyz'; its options are name, every, cron, repeat, zone, "),
+    ],
+)
+def test_an_unknown_option_of_a_job_is_refused_with_the_nearest_name_or_all_names(option: str, refusal: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(refusal)}"):
+        shardclock.job(**{option: "PT1H"})  # type: ignore[arg-type]
 
 
 def test_a_function_without_a_run_parameter_is_refused(declare_job: Declare) -> None:
