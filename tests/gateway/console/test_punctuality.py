@@ -70,10 +70,24 @@ async def test_a_tenant_reads_whether_its_timers_were_on_time_in_each_of_the_las
     counted = await query(dsn, OF_MINUTES)
     rows = "".join(rf" {it['minute']} {it['fired']} {it['late']} \S+ \w+( \d+ s)?" for it in counted)
     assert [(it["fired"], it["late"]) for it in counted] == [(22, 2), (3, 0)]
-    assert re.search(rf"Minute from Firings Late firings Greatest lag{rows} Needs you", shown), shown
+    table = rf"Firings of each minute Minute from Firings Late firings Greatest lag{rows} Needs you"
+    assert re.search(table, shown), shown
     assert "On time: tenant shop Not on time 2 of 25 firings in the last 10 minutes had a lag" in shown
     assert ", the latest by 1 min 35 s" in shown
     assert "all tenants" not in shown
+
+
+@pytest.mark.parametrize("late_s", [0, 95])
+async def test_the_minutes_are_shown_only_if_timers_were_late(
+    dsn: str, locked_browser: Browser, owner: Session, late_s: int
+) -> None:
+    await query(dsn, FIRED, 1, late_s, 20, "shop")
+    await sign_in_as(locked_browser, owner, "read", tenant="shop")
+
+    page = await locked_browser.get("")
+
+    assert ('<details class="narrow" open>' in page.text) == bool(late_s)
+    assert "Firings of each minute" in page.main
 
 
 async def test_the_numbers_of_the_installation_are_labelled_beside_the_tenant_of_the_viewer(
