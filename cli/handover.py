@@ -14,6 +14,7 @@ import typer
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.options import WAIT_S_MAX
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.recording import record_done
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.drain import leave as move_away
 from shardclock_server.cluster.settings import load_settings
@@ -52,6 +53,7 @@ def switch(
             return NOT_DONE
         began_s = time.monotonic()
         switched = await hand_over(session, cluster_id, lease_s=LEASE_S)
+        await record_done(session)
         serving = await _until_it_serves(session, cluster_id, wait_s)
         took_s = time.monotonic() - began_s
         if as_json:

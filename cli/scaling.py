@@ -9,6 +9,7 @@ import typer
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.options import WAIT_S_MAX
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
+from shardclock_server.cli.recording import record_done
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.scaling import (
     BoundNames,
@@ -99,6 +100,7 @@ def scale(
             await set_scale(session, role, number)
         elif bounds.are_given:
             await let_forecast(session, bounds, OPTIONS)
+        await record_done(session)
         after = await _served(session, role, wait_s)
         _show(before.policy, after, as_json=as_json)
         return DONE if after.serving == after.policy.wanted or not wait_s else NOT_DONE

@@ -26,7 +26,7 @@ from shardclock_server.sql.cluster.holders import (
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused, recorded_outcomes
 from tests.support.program import Shell, until
 
 HERE, ELSEWHERE = "here", "elsewhere"
@@ -121,6 +121,16 @@ def test_silent_shards_are_not_ready(shell: Shell) -> None:
     shell.sql("update shardclock.beats set seen_at = now() - interval '6 s'")
 
     assert_refused(shell("switch", "green", "--wait", 0), "no shard that is ready")
+
+
+def test_a_switch_whose_shards_do_not_serve_in_time_is_recorded_as_done(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "green", 3, 4)
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+    assert shell("switch", "green", "--wait", 0).code == NOT_DONE
+    assert leader_of(shell) == ("green", None)
+    assert recorded_outcomes(shell) == ["done"]
 
 
 def test_switch_moves_the_lead_to_the_named_cluster_and_counts_its_shards(shell: Shell) -> None:

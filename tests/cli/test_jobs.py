@@ -18,7 +18,7 @@ from shardclock.api.refusals.jobs import UNKNOWN_RUN
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import FOLLOW_S
 from shardclock_server.sql.jobs.runs import BegunRun, RunProgress, advance_runs, report_runs
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_code, assert_refused
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_code, assert_refused, recorded_outcomes
 from tests.support.factories import BOUND_S, HolderClient, add_holder, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
 from tests.support.jobs import job_spec
@@ -166,11 +166,6 @@ def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -
     assert recorded_outcomes(refresh) == ["done"]
 
 
-def recorded_outcomes(shell: Shell) -> list[str]:
-    """Read the outcomes of the commands in the audit."""
-    return [row["outcome"] for row in shell.sql("select outcome from shardclock.audit order by act_id")]
-
-
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:
     """Wait until a job is started, and execute its run as a worker does."""
     async with hands(dsn) as (shard, worker):
@@ -249,6 +244,7 @@ def test_a_misspelled_job_is_refused_with_the_nearest_names_and_changes_nothing(
     for command in ("show", "check", "run", "cancel", "disable", "enable", "configure", "history", "logs"):
         refused = refresh("jobs", command, "refrsh", *(["{}"] if command == "configure" else []))
         assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?", code=NOT_DONE)
-    assert_code(refresh("jobs", "logs", "report", "newest", "--json"), UNKNOWN_RUN)
+    for run in ("newest", "7.1"):
+        assert_code(refresh("jobs", "logs", "report", run, "--json"), UNKNOWN_RUN)
     assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
     assert "the jobs are nightly, refresh, report" in refresh("jobs", "show", "zzz").err

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused, recorded_outcomes
 from tests.support.factories import add_holder, add_timers
 from tests.support.program import Done, Shell
 
@@ -83,6 +83,7 @@ def test_scale_waits_for_the_wanted_number_and_fails_if_it_is_not_reached(shell:
     assert shell("scale", 2, "--wait", 5).code == DONE
     assert shell("scale", 3, "--wait", "0.05").code == NOT_DONE
     assert shell("scale", 3).code == DONE, "the command does not wait by default"
+    assert recorded_outcomes(shell) == ["done"] * 3
 
 
 # forecast

@@ -29,6 +29,11 @@ def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
     )
 
 
+def recorded_outcomes(shell: Shell) -> list[str]:
+    """Read the outcomes of the commands in the audit."""
+    return [row["outcome"] for row in shell.sql("select outcome from shardclock.audit order by act_id")]
+
+
 def assert_refused(done: Done, *words: str, code: int = BAD_INPUT) -> None:
     """Assert that stdout is empty, and that stderr is one line (an object with --json) with these words."""
     assert (done.code, done.out) == (code, ""), done
