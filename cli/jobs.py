@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from shardclock.api.codes import NOT_DONE
+from shardclock.api.refusals.jobs import UNKNOWN_RUN
 from shardclock_server.cli.job_changes import add, apply, remove
 from shardclock_server.cli.job_output import OF_RUNS, print_job, print_jobs, print_run, row_of_run
 from shardclock_server.cli.job_watch import watch
@@ -224,13 +225,10 @@ def logs(
 
     async def do(session: Session) -> int:
         found = await logs_of(session, name, run_id=run_id)
+        if found is None and run_id is not None:
+            raise Refusal.of(UNKNOWN_RUN, run=run_id)
         if found is None:
-            which = (
-                "no run yet"
-                if run_id is None
-                else f"no run {shortened(run_id)}: `shardclock jobs history` lists the runs"
-            )
-            print_note(f"shardclock: job {shortened(name)} has {which}")
+            print_note(f"shardclock: job {shortened(name)} has no run yet")
         elif as_json:
             print_json(found)
         else:
