@@ -12,7 +12,6 @@ app = typer.Typer(
     name="shardclock",
     cls=Commands,
     help="A durable timer cluster: Postgres stores each timer, and shards fire it exactly once and on time.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

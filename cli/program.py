@@ -42,21 +42,23 @@ def run() -> NoReturn:
 
 
 def _answer(words: list[str]) -> int:
+    """Run the command, and return its exit code; without a command, print the help."""
     if words == ["--version"]:
         print_version()
         return 0
+    from shardclock.api.codes import BAD_INPUT
     from shardclock_server.cli.app import app
 
     _check_arguments(words)
-    if words and not _is_page(words):
+    if not _is_page(words):
         _print_unknown_settings()
     import typer
 
     try:
-        code: int | None = app(standalone_mode=False)
+        code: int | None = app(words or ["--help"], standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
-    return code or 0
+    return code or (0 if words else BAD_INPUT)
 
 
 def _print_unknown_settings() -> None:
@@ -92,7 +94,7 @@ def _print_lost(lost: streams.AnswerLost, words: list[str]) -> None:
 
 
 def _is_page(words: list[str]) -> bool:
-    return "--help" in words or words == ["--version"]
+    return not words or "--help" in words or words == ["--version"]
 
 
 def _check_arguments(words: list[str]) -> None:

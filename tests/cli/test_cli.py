@@ -223,6 +223,14 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert (done.code, done.err, done.out.lstrip()[:7]) == (DONE, "", "Usage: "), command
 
 
+def test_without_a_command_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(DOWN, capsys)
+
+    alone, asked = shell(), shell("--help")
+
+    assert (alone.code, alone.out, alone.err) == (BAD_INPUT, asked.out, "")
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     listed = Shell(DOWN, capsys)("--help").out.partition("Commands:")[2]
 
