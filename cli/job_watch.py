@@ -6,8 +6,11 @@ from rich.progress import Progress as Bars
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.job_output import length_of, outcome_of, print_runs
 from shardclock_server.cli.output import DONE, cell, err, print_json, print_note
+from shardclock_server.cli.serving import NO_SHARD, has_shards
 from shardclock_server.service.job_runs import follow_run
+from shardclock_server.service.unserved import line_of
 from shardclock_server.sql.deliveries.find import find_delivery
+from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.jobs.history import JobRun
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import shortened
@@ -26,17 +29,23 @@ async def watch(session: Session, name: str, timer_key: int, *, within_s: float 
     elif ended is not None:
         print_runs("", [ended])
     if ended is None:
-        next_attempt = await _next_attempt_of(session, timer_key)
-        print_note(f"shardclock: job {shortened(name)} is not done within {length_of(within_s or 0)}; {next_attempt}")
+        outlook = await _outlook_of(session, timer_key)
+        print_note(f"shardclock: job {shortened(name)} is not done within {length_of(within_s or 0)}; {outlook}")
         return NOT_DONE
     return DONE if ended.outcome in GOOD else NOT_DONE
 
 
-async def _next_attempt_of(session: Session, timer_key: int) -> str:
+async def _outlook_of(session: Session, timer_key: int) -> str:
+    """Describe a start that has not ended: it waits for a shard, a worker or its next attempt, or its run goes on."""
     start = await find_delivery(session, timer_key)
-    if start is None or start.state != "WAITING" or not start.failed_attempts or start.next_attempt_at is None:
+    if start is None:
+        return "it goes on" if await has_shards(session) else f"the start waits, because {NO_SHARD}"
+    if start.state != "WAITING":
         return "it goes on"
-    return f"attempt {start.failed_attempts + 1} is due at {cell(start.next_attempt_at)}"
+    if start.failed_attempts and start.next_attempt_at is not None:
+        return f"attempt {start.failed_attempts + 1} is due at {cell(start.next_attempt_at)}"
+    unserved = await find_unserved_targets(session, start.target)
+    return f"the start waits, because {line_of(unserved)}" if unserved else "the start waits for a worker"
 
 
 class _BarDisplay:

@@ -19,6 +19,7 @@ from shardclock_server.cli.options import WAIT_S_MAX, Reason, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.recording import record_done
+from shardclock_server.cli.serving import note_without_shards
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.job_check import check_job
 from shardclock_server.service.job_runs import HISTORY_MAX, history_of, logs_of
@@ -133,6 +134,9 @@ def run(
         timer_key = await run_job(session, name, config=given)
         if not wait:
             _print_change({"timer_key": timer_key}, name, as_json=as_json)
+        if within_s is None and not as_json:
+            await note_without_shards(session)
+        if not wait:
             return DONE
         await record_done(session)
         return await watch(session, name, timer_key, within_s=within_s, as_json=as_json)

@@ -28,6 +28,7 @@ from shardclock_server.cli.options import (
 )
 from shardclock_server.cli.output import DONE, Json, err, print_json, print_note, print_table
 from shardclock_server.cli.payload import read_payload
+from shardclock_server.cli.serving import note_without_shards
 from shardclock_server.cli.session import TIMEOUT_S, with_session
 from shardclock_server.cli.streams import ANSWER_LOST
 from shardclock_server.keepers.collector import collecting_seldom
@@ -125,6 +126,7 @@ def _schedule_one(timer: NewTimer, called: Mapping[str, str], *, as_json: bool) 
             print_json(outcome)
         else:
             print_table("", ["timer_key", "due", "outcome"], [(outcome.timer_key, outcome.due_date, outcome.outcome)])
+            await note_without_shards(session)
         return DONE
 
     return with_session(do, makes_database=True)

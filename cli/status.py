@@ -24,6 +24,7 @@ from shardclock_server.cli.output import (
     print_table,
 )
 from shardclock_server.cli.ramp import outage_of, overdue_of
+from shardclock_server.cli.serving import NO_SHARD
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of, read_hold
@@ -180,7 +181,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
     if silent and not serving:
         print_note("no shard sends a heartbeat, so no timer fires: check that `shardclock up` runs, and read its log")
     elif not serving:
-        print_note("no shard is running: start a cluster with `shardclock up`")
+        print_note(NO_SHARD)
 
 
 def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder], *, is_served: bool) -> None:

@@ -17,7 +17,9 @@ import pytest
 from shardclock.api.refusals.jobs import UNKNOWN_RUN
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import FOLLOW_S
+from shardclock_server.service.jobs import run_job
 from shardclock_server.sql.jobs.runs import BegunRun, RunProgress, advance_runs, report_runs
+from shardclock_server.sql.session import Session
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_code, assert_refused, recorded_outcomes
 from tests.support.factories import BOUND_S, HolderClient, add_holder, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
@@ -161,9 +163,33 @@ def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -
     done = refresh("jobs", "run", "report", "--wait", "--within", "0.5")
 
     assert (done.code, done.out) == (NOT_DONE, "")
-    assert "job 'report' is not done within 500 ms; it goes on" in done.err
+    assert done.err == (
+        "shardclock: job 'report' is not done within 500 ms; the start waits, because no shard is running: start a"
+        " cluster with `shardclock up`\n"
+    )
     assert refresh.sql("select count(*) from shardclock.timers where target = 'job:report'")[0][0] == 1
     assert recorded_outcomes(refresh) == ["done"]
+
+
+def test_a_fired_start_without_a_worker_is_reported(refresh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run_and_fire(session: Session, name: str, *, config: str | None) -> int:
+        timer_key = await run_job(session, name, config=config)
+        holder = next(HOLDERS)
+        await add_holder(refresh.dsn, holder)
+        async with HolderClient(refresh.dsn, holder=holder) as shard:
+            await fire(shard)
+        return timer_key
+
+    monkeypatch.setattr("shardclock_server.cli.jobs.run_job", run_and_fire)
+    done = refresh("jobs", "run", "report", "--wait", "--within", "0.1")
+
+    assert "; the start waits, because no running worker has the app of these targets: start one" in done.err
+    assert "(job:report has 1 waiting start)" in done.err
+
+
+def test_a_started_job_is_reported_with_a_note_if_no_shard_runs(refresh: Shell) -> None:
+    assert refresh("jobs", "run", "report").err == "no shard is running: start a cluster with `shardclock up`\n"
+    assert refresh("jobs", "run", "report", "--json").err == ""
 
 
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused, count
+from tests.support.factories import add_holder
 from tests.support.program import Shell
 
 
@@ -37,6 +39,14 @@ def test_a_timer_is_scheduled_after_a_delay(shell: Shell) -> None:
     timer = shown(shell, done.json["timer_key"])
     assert (timer["name"], timer["tenant_id"], timer["payload"]) == ("invoice", "acme", {"a": 1})
     assert timer["due_date"] == done.json["due_date"]
+
+
+def test_a_scheduled_timer_is_reported_with_a_note_if_no_shard_runs(shell: Shell) -> None:
+    note = "no shard is running: start a cluster with `shardclock up`\n"
+    assert shell("schedule", "--in", "15m").err == note
+
+    asyncio.run(add_holder(shell.dsn, 1))
+    assert shell("schedule", "--in", "15m").err == ""
 
 
 def test_a_payload_is_read_from_standard_input(shell: Shell) -> None:
