@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.cli_asserts import ANSWER_LOST, BAD_INPUT, DONE, DOWN, count
-from tests.support.factories import BOUND_S
+from tests.support.factories import BOUND_S, add_holder
 from tests.support.program import PROGRAM, Shell, run
 
 SCHEDULE = ["schedule", "--in", "9h"]
@@ -36,6 +37,7 @@ def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:
 def test_if_the_answer_can_t_be_written_the_timer_is_scheduled_and_one_sentence_reports_this(
     shell: Shell, form: list[str], redirection: str, why: str
 ) -> None:
+    asyncio.run(add_holder(shell.dsn, 1))  # Without a shard, the command would add a note.
     words = [*SCHEDULE, *form]
     ended = _run(shell, words, redirection)
     assert ended == (ANSWER_LOST, f"shardclock: standard output can't be written: {why}; {LOST}\n")
