@@ -46,7 +46,6 @@ def _answer(words: list[str]) -> int:
     if words == ["--version"]:
         print_version()
         return 0
-    from shardclock.api.codes import BAD_INPUT
     from shardclock_server.cli.app import app
 
     _check_arguments(words)
@@ -58,7 +57,11 @@ def _answer(words: list[str]) -> int:
         code: int | None = app(words or ["--help"], standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
-    return code or (0 if words else BAD_INPUT)
+    if words:
+        return code or 0
+    from shardclock.api.codes import BAD_INPUT
+
+    return BAD_INPUT
 
 
 def _print_unknown_settings() -> None:
