@@ -44,7 +44,7 @@ def audit(
         columns = ["when", "actor", "from", "tenant", "verb", "parameters", "outcome"]
         none = none_note("records", "the audit has no records yet", filtered=wanted != AuditFilter())
         more = full_note(found, limit, most=LISTED_MAX)
-        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
+        return print_list({"acts": found}, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

@@ -36,7 +36,7 @@ def list_(as_json: Json = False) -> int:
         groups = await list_groups(session)
         columns = ["group", "partitions", "lag", "oldest unread", "idle since", "failures", "set aside", "last error"]
         none = "no consumer group exists yet"
-        return print_list(groups, columns, [_row(group) for group in groups], none=none, as_json=as_json)
+        return print_list({"groups": groups}, columns, [_row(group) for group in groups], none=none, as_json=as_json)
 
     return with_session(do)
 
@@ -56,7 +56,7 @@ def aside(
         columns = ["set aside", "position", "timer_key", "intent", "attempts", "error"]
         rows = [(it.set_aside_at, it.position, it.timer_key, it.intent, it.attempts, it.error) for it in found]
         none, more = f"{group} has no records set aside", full_note(found, limit, most=ASIDE_MAX)
-        return print_list(found, columns, rows, none=none, more=more, as_json=as_json)
+        return print_list({"records": found}, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

@@ -79,7 +79,9 @@ def list_(
         columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
         none = none_note("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
         more = full_note(found, limit, most=AT_ONCE_MAX)
-        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
+        return print_list(
+            {"dead_letters": found}, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json
+        )
 
     return with_session(do)
 

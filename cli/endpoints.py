@@ -69,7 +69,9 @@ def list_(
         columns = ["tenant", "target", "url", "state", "on the way", "failing", "since", "accepted"]
         of_all = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
         none, more = none_note("endpoints", of_all, filtered=tenant is not None), full_note(found, limit)
-        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
+        return print_list(
+            {"endpoints": found}, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json
+        )
 
     return with_session(do)
 
@@ -225,7 +227,7 @@ def attempts(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False)
         columns = ["timer_key", "attempt", "ended", "status", "ms", "failure", "answer"]
         rows = [(*astuple(it)[:-1], it.body[:BODY_SHOWN]) for it in found]
         none = f"endpoint {key.target} has no attempts yet"
-        return print_list(found, columns, rows, none=none, as_json=as_json)
+        return print_list({"attempts": found}, columns, rows, none=none, as_json=as_json)
 
     return with_session(do)
 

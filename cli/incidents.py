@@ -46,7 +46,7 @@ def incidents(
         ]
         none = none_note("incidents", "there are no incidents", filtered=wanted != IncidentFilter())
         more = full_note(found, limit, most=LISTED_MAX)
-        return print_list(found, columns, rows, none=none, more=more, as_json=as_json)
+        return print_list({"incidents": found}, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

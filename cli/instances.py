@@ -135,7 +135,7 @@ def list_(
     async def do(session: Session) -> int:
         page = await list_instances(session, wanted, size=limit, after=after)
         if as_json:
-            print_json([{**asdict(it.found), "since": it.since} for it in page.instances])
+            print_json({"instances": [{**asdict(it.found), "since": it.since} for it in page.instances]})
         elif not page.instances and page.next is None:
             none = "no instance exists; start an instance with `shardclock processes start`"
             print_note(none_note("instances", none, filtered=wanted != InstanceFilter() or after is not None))

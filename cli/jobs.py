@@ -58,7 +58,7 @@ def list_(as_json: Json = False) -> int:
     async def do(session: Session) -> int:
         found = await list_jobs(session)
         if as_json:
-            print_json(found)
+            print_json({"jobs": found})
         elif found:
             print_jobs(found)
             unserved = [it for it in await find_unserved_targets(session) if it.target.startswith(TARGET_OF_JOB)]
@@ -211,7 +211,9 @@ def history(
     async def do(session: Session) -> int:
         runs = await history_of(session, name, limit=limit)
         none, more = f"job {shortened(name)} has not run yet", full_note(runs, limit, most=HISTORY_MAX)
-        return print_list(runs, OF_RUNS, [row_of_run(run) for run in runs], none=none, more=more, as_json=as_json)
+        return print_list(
+            {"runs": runs}, OF_RUNS, [row_of_run(run) for run in runs], none=none, more=more, as_json=as_json
+        )
 
     return with_session(do)
 

@@ -49,7 +49,7 @@ def list_(
         columns = ["prefix", "tenant", "name", "scopes", "made", "expires", "revoked"]
         of_all = "there are no keys; add a key with `shardclock keys add NAME --scope read`"
         none, more = none_note("keys", of_all, filtered=tenant is not None), full_note(found, limit)
-        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
+        return print_list({"keys": found}, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

@@ -1,7 +1,7 @@
 """Print a list, with a note if it is empty or incomplete; register a command as the `list` of its group."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def print_list(
-    found: object,
+    found: Mapping[str, object],
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
@@ -23,7 +23,8 @@ def print_list(
 ) -> int:
     """Print `found` as JSON, or its rows as a table; return the exit code.
 
-    `none` is the note instead of an empty table, and `more` the note that more rows may exist.
+    `found` has the list under its plural name; a list in pages also has `next_page`. `none` is the note instead of an
+    empty table, and `more` the note that more rows may exist.
     """
     if as_json:
         print_json(found)

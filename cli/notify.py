@@ -43,7 +43,9 @@ def list_(
         columns = ["tenant", "endpoint", "url", "kinds", "state", "last sent", "waiting"]
         of_all = "no endpoint gets events; add an endpoint with `shardclock notify add https://… --on delivery.dead`"
         none, more = none_note("endpoints", of_all, filtered=tenant is not None), full_note(found, limit)
-        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
+        return print_list(
+            {"endpoints": found}, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json
+        )
 
     return with_session(do)
 

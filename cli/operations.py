@@ -50,7 +50,7 @@ def list_(
         is_filtered = wanted != OperationFilter(of_all=False)
         none = none_note("operations", "there are no bulk operations", filtered=is_filtered)
         more = full_note(found, limit, most=LISTED_MAX)
-        return print_list(shown, columns, rows, none=none, more=more, as_json=as_json)
+        return print_list({"operations": shown}, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

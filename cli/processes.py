@@ -89,7 +89,7 @@ def list_(
         ]
         of_all = "no process is deployed; deploy a process with `shardclock deploy model.bpmn`"
         none = none_note("processes", of_all, filtered=tenant is not None)
-        return print_list(found, columns, rows, none=none, as_json=as_json)
+        return print_list({"processes": found}, columns, rows, none=none, as_json=as_json)
 
     return with_session(do)
 

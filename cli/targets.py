@@ -27,7 +27,7 @@ def targets(
         found = await list_targets(session, tenant_id=tenant, limit=limit)
         columns = ["target", "kind", "tenant", "state", "on the way", "dead letters", "workers"]
         more = full_note(found, limit, most=LISTED_MAX)
-        return print_list(found, columns, [_row(it) for it in found], more=more, as_json=as_json)
+        return print_list({"targets": found}, columns, [_row(it) for it in found], more=more, as_json=as_json)
 
     return with_session(do)
 

@@ -67,7 +67,9 @@ def list_(
         found = await find_tasks(session, wanted, after=after, page_size=limit)
         none = none_note("tasks", "no task is open", filtered=wanted != EVERY_TASK or after > 0)
         more = "" if len(found) < limit else more_note(f"--after {found[-1].task_key}")
-        return print_list(found, OF_TASKS, [row_of_task(it) for it in found], none=none, more=more, as_json=as_json)
+        return print_list(
+            {"tasks": found}, OF_TASKS, [row_of_task(it) for it in found], none=none, more=more, as_json=as_json
+        )
 
     return with_session(do)
 

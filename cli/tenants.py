@@ -65,7 +65,7 @@ def list_(
         columns, rows = ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found]
         none = "no tenant has its own limits; the limits in the gateways' settings apply to all tenants"
         more = full_note(found, limit, most=LISTED_MAX)
-        return print_list(found, columns, rows, none=none, more=more, as_json=as_json)
+        return print_list({"tenants": found}, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

@@ -37,7 +37,7 @@ URL = "https://billing.example.com/hooks?token=hunter2"
 
 def acts(shell: Shell) -> list[dict[str, Any]]:
     """Read the audit, the oldest record first."""
-    listed: list[dict[str, Any]] = shell("audit", "--json").json
+    listed: list[dict[str, Any]] = shell("audit", "--json").json["acts"]
     return listed[::-1]
 
 

@@ -27,7 +27,7 @@ def group(shell: Shell, name: str = "billing", *, done: int = 0, partitions: int
 
 
 def shown(shell: Shell) -> list[Any]:
-    found = shell("consumers", "--json").json
+    found = shell("consumers", "--json").json["groups"]
     assert isinstance(found, list)
     return found
 
@@ -110,5 +110,5 @@ def test_records_set_aside_are_shown(shell: Shell) -> None:
     )
 
     assert "TRIGGERED" in shell("consumers", "aside", "billing").out
-    (found,) = shell("consumers", "aside", "billing", "--json").json
+    (found,) = shell("consumers", "aside", "billing", "--json").json["records"]
     assert (found["timer_key"], found["attempts"], found["error"]) == (2, 3, "no")

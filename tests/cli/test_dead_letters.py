@@ -61,16 +61,18 @@ def last_records(shell: Shell, intent: str) -> dict[int, dict[str, Any]]:
 def test_dead_letters_are_listed_the_most_recent_first_with_reason_and_failures(
     shell: Shell, letters: list[int]
 ) -> None:
-    listed = shell("dead-letters", "--json").json
+    listed = shell("dead-letters", "--json").json["dead_letters"]
 
     assert [letter["timer_key"] for letter in listed] == letters[::-1]
     assert (listed[0]["target"], listed[0]["tenant_id"], listed[0]["payload"]) == (OTHER, "acme", {"order": 42})
     assert listed[0]["reason"] == "it raised too often"
     assert [failure["attempt"] for failure in listed[0]["failures"]] == [1]
-    assert [it["timer_key"] for it in shell("dead-letters", "--target", HANDLER, "--json").json] == letters[1::-1]
+    assert [
+        it["timer_key"] for it in shell("dead-letters", "--target", HANDLER, "--json").json["dead_letters"]
+    ] == letters[1::-1]
     assert "it raised too often" in shell("dead-letters", "--tenant", "acme").out
-    assert len(shell("dead-letters", "--reason-line", "it raised too often", "--json").json) == 3
-    assert shell("dead-letters", "--reason-line", "it raised", "--json").json == []
+    assert len(shell("dead-letters", "--reason-line", "it raised too often", "--json").json["dead_letters"]) == 3
+    assert shell("dead-letters", "--reason-line", "it raised", "--json").json["dead_letters"] == []
     grouped = shell("dead-letters", "groups", "--json").json
     assert [(it["target"], it["tenant_id"], it["dead_letters"]) for it in grouped["groups"]] == [
         (HANDLER, "default", 2),
@@ -161,7 +163,7 @@ def test_a_broken_run_reports_its_changes(shell: Shell, letters: list[int]) -> N
 def test_a_discarded_dead_letter_leaves_a_record_with_author_and_reason(shell: Shell, letters: list[int]) -> None:
     assert shell("dead-letters", "discard", letters[2], "--reason", "refunded by hand", "--yes").code == DONE
 
-    assert [it["timer_key"] for it in shell("dead-letters", "--json").json] == letters[1::-1]
+    assert [it["timer_key"] for it in shell("dead-letters", "--json").json["dead_letters"]] == letters[1::-1]
     assert last_records(shell, "DISCARDED") == {letters[2]: {"by": "test_shard", "reason": "refunded by hand"}}
     assert waiting(shell) == []
 

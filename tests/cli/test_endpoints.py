@@ -25,7 +25,7 @@ def test_a_new_endpoint_is_a_target_and_its_secret_is_printed_once(shell: Shell)
     assert added.out.startswith("whsec_")
     assert "endpoint webhook:billing added" in added.err
     assert shell("schedule", "--in", "PT1H", "--target", "webhook:billing").code == DONE
-    (listed,) = shell("endpoints", "--urls", "--json").json
+    (listed,) = shell("endpoints", "--urls", "--json").json["endpoints"]
     assert (listed["name"], listed["url"], listed["disabled_at"]) == ("billing", URL, None)
     assert "whsec_" not in shell("endpoints", "--json").out + shell("endpoints").out
 
@@ -42,7 +42,7 @@ def test_the_last_attempts_of_an_endpoint_are_listed(shell: Shell) -> None:
     assert shell("endpoints", "attempts", "billing").err == "endpoint webhook:billing has no attempts yet\n"
     shell.sql(text)
 
-    (found,) = shell("endpoints", "attempts", "billing", "--json").json
+    (found,) = shell("endpoints", "attempts", "billing", "--json").json["attempts"]
     assert (found["timer_key"], found["attempt"], found["status"], found["duration_ms"]) == (7, 2, 503, 12)
     assert (found["failure"], found["body"]) == ("answered 503", "x" * 100)
     assert shell("endpoints", "attempts", "billing").out.rstrip().endswith(" " + "x" * 60)
@@ -58,7 +58,7 @@ def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(shell: Shell)
         (["--url", URL, "--secret", "whsec_" + 44 * "A", "--asymmetric"], "leave --asymmetric out"),
     ):
         assert_refused(shell("endpoints", "add", "billing", *wrong), sentence)
-    assert shell("endpoints", "--json").json == []
+    assert shell("endpoints", "--json").json["endpoints"] == []
     shell("endpoints", "add", "billing", "--url", URL)
     assert_code(shell("endpoints", "add", "billing", "--url", URL, "--json"), ENDPOINT_EXISTS)
 
@@ -178,7 +178,7 @@ def test_a_change_affects_only_the_given_fields(shell: Shell) -> None:
         DONE,
         "endpoint webhook:billing sends 1 header of its own, has rate_per_s 7.5, has max_attempts 4, has timeout_s 3\n",
     )
-    (listed,) = shell("endpoints", "--urls", "--json").json
+    (listed,) = shell("endpoints", "--urls", "--json").json["endpoints"]
     assert (listed["url"], listed["policy"]) == (
         receiver.url, {"concurrency": 5, "rate_per_s": 7.5, "timeout_s": 3.0, "max_attempts": 4},
     )  # fmt: skip
@@ -189,7 +189,7 @@ def test_a_change_affects_only_the_given_fields(shell: Shell) -> None:
 def test_headers_limits_and_lengths_are_changed_and_removed(shell: Shell) -> None:
     added = ("--rate", 2, "--header", "x-a: 1", "--expires-after", "PT10M", "--retry-min", "0.5s")
     shell("endpoints", "add", "billing", "--url", URL, *added)
-    policy = shell("endpoints", "--json").json[0]["policy"]
+    policy = shell("endpoints", "--json").json["endpoints"][0]["policy"]
     changed = shell("endpoints", "change", "billing", "--no-rate", "--no-headers", "--no-expires-after")
     again = shell("endpoints", "change", "billing", "--no-rate", "--no-headers")
     longer = shell("endpoints", "change", "billing", "--give-up-after", "7d", "--retry-max", "P1D")
@@ -198,7 +198,7 @@ def test_headers_limits_and_lengths_are_changed_and_removed(shell: Shell) -> Non
         assert words in changed.err
     assert (again.code, again.err.endswith("has no rate_per_s already\n")) == (DONE, True)
     assert longer.err == "endpoint webhook:billing has give_up_after_s 604800, has retry_max_s 86400\n"
-    assert shell("endpoints", "--json").json[0]["policy"] == {
+    assert shell("endpoints", "--json").json["endpoints"][0]["policy"] == {
         "rate_per_s": None, "expires_after_s": None, "retry_min_s": 0.5, "give_up_after_s": 604_800.0,
         "retry_max_s": 86_400.0,
     }  # fmt: skip
@@ -206,7 +206,7 @@ def test_headers_limits_and_lengths_are_changed_and_removed(shell: Shell) -> Non
 
 def test_a_refused_change_changes_nothing(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL, "--concurrency", 5)
-    (before,) = shell("endpoints", "--json").json
+    (before,) = shell("endpoints", "--json").json["endpoints"]
     for words, sentence in (
         ([], "no change is given: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
         (["--header", "webhook-id: 1"], "the sender or a proxy sets this header"),
@@ -215,7 +215,7 @@ def test_a_refused_change_changes_nothing(shell: Shell) -> None:
         (["--expires-after", "1h", "--no-expires-after"], "--expires-after and --no-expires-after exclude each other"),
     ):
         assert_refused(shell("endpoints", "change", "billing", *words), sentence)
-    assert shell("endpoints", "--json").json == [before]
+    assert shell("endpoints", "--json").json["endpoints"] == [before]
 
 
 def test_a_disabled_endpoint_can_be_tested_and_changed_and_remains_disabled(shell: Shell) -> None:
@@ -229,4 +229,4 @@ def test_a_disabled_endpoint_can_be_tested_and_changed_and_remains_disabled(shel
     assert changed.err == "endpoint webhook:billing leads to https://example.com/new; it is disabled: moves house\n"
     assert_code(shell("schedule", "--in", "PT1H", "--target", "webhook:billing", "--json"), TARGET_DISABLED)
     shell("endpoints", "enable", "billing")
-    assert shell("endpoints", "--urls", "--json").json[0]["url"] == "https://example.com/new"
+    assert shell("endpoints", "--urls", "--json").json["endpoints"][0]["url"] == "https://example.com/new"

@@ -44,5 +44,5 @@ def test_the_name_of_a_command_group_without_a_command_prints_the_list(
 
     alone, listed = shell("endpoints", "--json"), shell("endpoints", "list", "--json")
 
-    assert [it["name"] for it in listed.json] == ["billing"]
+    assert [it["name"] for it in listed.json["endpoints"]] == ["billing"]
     assert alone.json == listed.json

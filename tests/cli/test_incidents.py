@@ -49,7 +49,7 @@ def sent(shell: Shell) -> list[int]:
 
 
 def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
-    listed = stopped("processes", "incidents", "--json").json
+    listed = stopped("processes", "incidents", "--json").json["incidents"]
     assert [one["instance_key"] for one in listed] == [104, 103, 102, 101]
     shown = stopped("processes", "incidents", "--containing", "STOCK")
     assert (shown.code, "no stock" in shown.out, "expired" in shown.out) == (DONE, True, False)
@@ -73,7 +73,7 @@ def test_many_incidents_are_resolved_with_yes_and_counted_without_yes(stopped: S
     assert stopped("processes", "resolve", "--all", "--yes").err.strip() == "3 incidents resolved"
     assert sent(stopped) == [101, 102, 102, 103], "an engine has not resolved the first one yet"
     assert stopped("processes", "resolve", "--all", "--version", 2).code == NOT_DONE
-    assert [act["verb"] for act in stopped("audit", "--json").json] == ["processes resolve"] * 2
+    assert [act["verb"] for act in stopped("audit", "--json").json["acts"]] == ["processes resolve"] * 2
 
 
 def test_an_incident_is_resolved_by_instance_and_token(stopped: Shell) -> None:

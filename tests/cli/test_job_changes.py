@@ -50,7 +50,7 @@ def test_an_added_job_can_be_removed_and_a_declared_one_can_not(refresh: Shell) 
     assert refresh("jobs", "remove", "eu", "--json").json == {"removed": "eu"}
     assert_code(refresh("jobs", "remove", "eu", "--json"), UNKNOWN_JOB)
     assert_code(refresh("jobs", "remove", "refresh", "--json"), JOB_DECLARED)
-    assert [job["name"] for job in refresh("jobs", "list", "--json").json] == ["refresh"]
+    assert [job["name"] for job in refresh("jobs", "list", "--json").json["jobs"]] == ["refresh"]
 
 
 def test_an_applied_file_reports_the_change_of_each_job(refresh: Shell, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_dry_run_of_a_file_changes_nothing_and_reports_this(refresh: Shell) ->
 
     assert (dry.code, dry.out.split()) == (DONE, ["job", "change", "eu", "created"])
     assert "nothing was changed; repeat the command without --dry-run" in dry.err
-    assert [job["name"] for job in refresh("jobs", "list", "--json").json] == ["refresh"]
+    assert [job["name"] for job in refresh("jobs", "list", "--json").json["jobs"]] == ["refresh"]
     assert applied(refresh, EU, options=("--dry-run", "--json")).json["written"] is False
 
 
@@ -100,4 +100,4 @@ def test_a_file_with_invalid_jobs_is_refused_completely_with_a_sentence_for_each
     assert (said.code, said.json["written"], [it["line"] for it in said.json["refused"]]) == (BAD_INPUT, False, [2, 3])
     many = applied(refresh, *({"name": f"j{number}"} for number in range(30)))
     assert "and 10 more: --json lists them" in many.err
-    assert [job["name"] for job in refresh("jobs", "list", "--json").json] == ["refresh"]
+    assert [job["name"] for job in refresh("jobs", "list", "--json").json["jobs"]] == ["refresh"]

@@ -34,11 +34,11 @@ def let_days_pass(dsn: str, days: int = 2) -> None:
 
 
 def test_the_list_shows_a_paused_start_with_its_reason_and_its_date(nightly: Shell) -> None:
-    (before,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
+    (before,) = [job for job in nightly("jobs", "list", "--json").json["jobs"] if job["name"] == "nightly"]
     due = nightly.sql("select due_date from shardclock.timers")[0][0]
     nightly(*PAUSE)
 
-    (after,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
+    (after,) = [job for job in nightly("jobs", "list", "--json").json["jobs"] if job["name"] == "nightly"]
     line = nightly("jobs", "list").out.splitlines()[1]
 
     assert before["paused_start"] is None

@@ -109,7 +109,7 @@ def test_the_list_shows_each_job_s_state_and_next_start(refresh: Shell) -> None:
 
 def test_an_empty_list_of_jobs_explains_how_to_declare_a_job(shell: Shell) -> None:
     assert "@shardclock.job" in shell("jobs", "list").err
-    assert shell("jobs", "--json").json == []
+    assert shell("jobs", "--json").json["jobs"] == []
     assert_refused(
         shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none; an app declares them", code=NOT_DONE
     )
@@ -240,13 +240,13 @@ def test_the_history_lists_the_newest_run_first_with_its_delay(refresh: Shell) -
     asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host", delay_s=0.0))
     asyncio.run(make_run(refresh.dsn))
 
-    said = refresh("jobs", "history", "refresh", "--json").json
+    said = refresh("jobs", "history", "refresh", "--json").json["runs"]
     lines = refresh("jobs", "history", "refresh").out.splitlines()
 
     assert [(run["outcome"], run["attempt"]) for run in said] == [("SUCCEEDED", 2), ("FAILED", 1)]
     assert lines[0].split() == ["run", "outcome", "attempt", "scheduled", "late", "took", "why"]
     assert lines[2].endswith("no host")
-    assert len(refresh("jobs", "history", "refresh", "-n", 1, "--json").json) == 1
+    assert len(refresh("jobs", "history", "refresh", "-n", 1, "--json").json["runs"]) == 1
     assert "has not run yet" in refresh("jobs", "history", "report").err
 
 

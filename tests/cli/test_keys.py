@@ -26,7 +26,7 @@ def test_a_new_key_is_printed_once_and_listed_without_its_secret(shell: Shell) -
     assert added.err == (
         f"key {prefix} ('webshop') of tenant 'acme' is made; the caller sends this text, which is not shown again:\n"
     )
-    (listed,) = shell("keys", "--json").json
+    (listed,) = shell("keys", "--json").json["keys"]
     assert (listed["prefix"], listed["tenant_id"], listed["name"]) == (prefix, "acme", "webshop")
     assert (listed["scopes"], listed["expires_at"], listed["revoked_at"]) == (["read", "write"], None, None)
     assert KEY.search(shell("keys", "--json").out + shell("keys").out) is None
@@ -38,11 +38,11 @@ def test_a_key_belongs_to_the_default_tenant_and_an_operator_s_key_to_all_tenant
     shell("keys", "add", "mine", "--scope", "read")
     shell("keys", "add", "on-call", "--scope", "admin", "--all-tenants")
 
-    assert [(it["name"], it["tenant_id"]) for it in shell("keys", "--json").json] == [
+    assert [(it["name"], it["tenant_id"]) for it in shell("keys", "--json").json["keys"]] == [
         ("on-call", None), ("mine", "default"),
     ]  # fmt: skip
-    assert [it["name"] for it in shell("keys", "--tenant", "default", "--json").json] == ["mine"]
-    assert [it["name"] for it in shell("keys", "--limit", 1, "--json").json] == ["on-call"]
+    assert [it["name"] for it in shell("keys", "--tenant", "default", "--json").json["keys"]] == ["mine"]
+    assert [it["name"] for it in shell("keys", "--limit", 1, "--json").json["keys"]] == ["on-call"]
     assert shell("keys").out.splitlines()[1].split()[1] == "(all)"
 
 
@@ -65,7 +65,7 @@ def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(shell: Shell)
         assert_refused(shell("keys", "add", *wrong), sentence)
     for verb, code in (("rotate", KEY_NOT_LIVE), ("revoke", UNKNOWN_KEY)):
         assert_code(shell("keys", verb, "zzzzzzzz", "--json"), code)
-    assert shell("keys", "--json").json == []
+    assert shell("keys", "--json").json["keys"] == []
 
 
 def test_a_rotation_prints_a_second_key_and_the_first_expires(shell: Shell) -> None:
@@ -77,7 +77,7 @@ def test_a_rotation_prints_a_second_key_and_the_first_expires(shell: Shell) -> N
     assert rotated.code == DONE
     assert f"; the old one, {old}, expires at " in rotated.err
     assert rotated.err.endswith("; the caller sends this text, which is not shown again:\n")
-    listed = {it["prefix"]: it for it in shell("keys", "--json").json}
+    listed = {it["prefix"]: it for it in shell("keys", "--json").json["keys"]}
     assert listed.keys() == {old, new}
     assert (listed[new]["name"], listed[new]["scopes"]) == ("webshop", ["write"])
     assert listed[old]["expires_at"] < listed[new]["expires_at"]

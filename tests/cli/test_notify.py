@@ -22,10 +22,10 @@ def test_a_new_url_is_an_endpoint_that_gets_the_events(shell: Shell) -> None:
     assert added.code == DONE
     assert added.out.startswith("whsec_")
     assert "endpoint webhook:hooks.example.com gets delivery.dead, job.failed" in added.err
-    (listed,) = shell("notify", "--json").json
+    (listed,) = shell("notify", "--json").json["endpoints"]
     assert (listed["endpoint"], listed["url"]) == ("hooks.example.com", "https://hooks.example.com/…")
     assert (listed["kinds"], listed["failures_min"]) == (["delivery.dead", "job.failed"], 3)
-    (endpoint,) = shell("endpoints", "--json").json
+    (endpoint,) = shell("endpoints", "--json").json["endpoints"]
     assert endpoint["name"] == "hooks.example.com"
 
 
@@ -34,8 +34,8 @@ def test_a_list_shows_the_secret_part_of_a_url_only_with_the_option_urls(shell: 
     shell("notify", "add", "https://hooks.example.org", "--on", "delivery.dead")
 
     for command in ("notify", "endpoints"):
-        shown = [it["url"] for it in shell(command, "--json").json]
-        whole = [it["url"] for it in shell(command, "--json", "--urls").json]
+        shown = [it["url"] for it in shell(command, "--json").json["endpoints"]]
+        whole = [it["url"] for it in shell(command, "--json", "--urls").json["endpoints"]]
 
         assert shown == ["https://hooks.example.com:8443/…", "https://hooks.example.org"]
         assert whole == ["https://hooks.example.com:8443/T0?token=B0", "https://hooks.example.org"]
@@ -50,7 +50,7 @@ def test_a_url_is_read_from_standard_input_or_a_file(shell: Shell, tmp_path: Pat
     added = shell("notify", "add", word.format(file), "--on", "delivery.dead", stdin=f"{URL}\n".encode())
 
     assert added.code == DONE
-    (endpoint,) = shell("endpoints", "--urls", "--json").json
+    (endpoint,) = shell("endpoints", "--urls", "--json").json["endpoints"]
     assert (endpoint["name"], endpoint["url"]) == ("hooks.example.com", URL)
 
 
@@ -67,11 +67,11 @@ def test_an_existing_endpoint_gets_the_new_kinds_of_events_and_no_events_after_t
         "secret": None,
     }
     assert "gets endpoint.disabled already" in again.err
-    (listed,) = shell("notify", "--tenant", "acme", "--json").json
+    (listed,) = shell("notify", "--tenant", "acme", "--json").json["endpoints"]
     assert (listed["kinds"], listed["text_only"]) == (["endpoint.disabled"], True)
     assert shell("notify", "remove", "ops", "--tenant", "acme").code == DONE
-    assert shell("notify", "--json").json == []
-    assert [it["name"] for it in shell("endpoints", "--json").json] == ["ops"]
+    assert shell("notify", "--json").json["endpoints"] == []
+    assert [it["name"] for it in shell("endpoints", "--json").json["endpoints"]] == ["ops"]
     assert_code(shell("notify", "remove", "ops", "--tenant", "acme", "--json"), UNKNOWN_SUBSCRIPTION)
 
 
@@ -84,7 +84,7 @@ def test_a_wrong_subscription_is_refused_and_adds_no_endpoint(shell: Shell) -> N
     ):
         assert_refused(shell("notify", "add", URL, *wrong), sentence)
     assert_code(shell("notify", "add", "nowhere", "--on", "delivery.dead", "--json"), UNKNOWN_ENDPOINT)
-    assert shell("endpoints", "--json").json == []
+    assert shell("endpoints", "--json").json["endpoints"] == []
 
 
 def test_a_test_event_is_sent_immediately_and_the_answer_is_printed(shell: Shell) -> None:

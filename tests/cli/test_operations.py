@@ -26,7 +26,7 @@ def add(shell: Shell, number: int) -> None:
 
 def acts(shell: Shell) -> list[tuple[object, ...]]:
     """Read from the audit each operation's verb and counts, the oldest first."""
-    listed = reversed(shell("audit", "--json").json)
+    listed = reversed(shell("audit", "--json").json["acts"])
     return [(it["verb"], it["parameters"].get("changed"), it["parameters"].get("operation_id")) for it in listed]
 
 
@@ -43,7 +43,7 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
     shell("dead-letters", "discard", "--all", "--yes")
     shell("dead-letters", "discard", "--all", "--yes")
 
-    found = shell("operations", "--json").json
+    found = shell("operations", "--json").json["operations"]
     assert [(it["verb"], it["state"], it["matched"], it["changed"]) for it in reversed(found)] == [
         ("pause", "DONE", 3, 3),
         ("dead-letters redrive", "DONE", 2, 2),
@@ -60,7 +60,8 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
         ("dead-letters discard", 0, None),
     ]
     assert [
-        it["verb"] for it in shell("operations", "list", "--verb", "dead-letters", "--limit", 1, "--json").json
+        it["verb"]
+        for it in shell("operations", "list", "--verb", "dead-letters", "--limit", 1, "--json").json["operations"]
     ] == ["dead-letters discard"]
     assert len(shell("operations").out.splitlines()) == 5
 
@@ -70,7 +71,7 @@ def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
     assert (none.code, "there are no bulk operations" in none.err) == (DONE, True)
     shell.sql(RUNNING)
 
-    assert [it["operation_id"] for it in shell("operations", "--state", "running", "--json").json] == [1]
+    assert [it["operation_id"] for it in shell("operations", "--state", "running", "--json").json["operations"]] == [1]
     shown = shell("operations", "show", 1)
     assert (shown.code, "closed" in shown.out, "{'target': 'x'}" in shown.out) == (DONE, True, True)
     assert "2 had ended\n" in shown.out
@@ -98,5 +99,5 @@ def test_a_bulk_change_can_be_limited_to_a_state(shell: Shell) -> None:
     assert count(shell) == 2
     assert_refused(shell("pause", "--all", "--state", "fired"), "'fired'", "pending or paused", code=BAD_INPUT)
     assert_refused(shell("pause", "--state", "paused"), "add --all", code=BAD_INPUT)
-    (operation,) = shell("operations", "--json").json
+    (operation,) = shell("operations", "--json").json["operations"]
     assert operation["filter"] == {"state": "PAUSED"}

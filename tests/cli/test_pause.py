@@ -68,9 +68,9 @@ def test_a_bulk_pause_has_one_end_that_the_operation_and_the_audit_show(shell: S
     assert done.json["changed"] == 3
     (paused,) = shell.sql("select distinct resume_at, resume_missed from shardclock.timers")
     assert paused["resume_missed"] == "fire_all"
-    (operation,) = shell("operations", "--json").json
+    (operation,) = shell("operations", "--json").json["operations"]
     assert datetime.fromisoformat(operation["parameters"]["until"]) == paused["resume_at"]
-    (act,) = shell("audit", "--json").json
+    (act,) = shell("audit", "--json").json["acts"]
     assert (act["parameters"]["until"], act["parameters"]["missed"]) == ("2h", "fire_all")
     # The end of an existing pause does not change, unless the filter selects paused timers.
     assert shell("pause", "--all", "--until", NOON, "--json").json["matched"] == 0

@@ -70,7 +70,7 @@ def test_the_count_of_running_instances_stops_at_a_thousand_and_reports_this(she
     assert " 999 " in shell("processes").out
     asyncio.run(add(2_001, 2_003))
     assert " 1,000+ " in shell("processes", "list").out
-    assert shell("processes", "list", "--json").json[0]["running"] == 1_000
+    assert shell("processes", "list", "--json").json["processes"][0]["running"] == 1_000
 
 
 def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
@@ -96,7 +96,7 @@ def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
 
 def test_a_deployed_model_can_be_read_back_even_after_its_deletion(shell: Shell, tmp_path: Path) -> None:
     begun(shell)
-    key = shell("processes", "list", "--json").json[0]["definition_key"]
+    key = shell("processes", "list", "--json").json["processes"][0]["definition_key"]
     shell("processes", "delete", key)
 
     assert shell("processes", "model", key).out.encode() == MODEL
@@ -127,7 +127,10 @@ def test_an_instance_is_listed_by_its_business_key(shell: Shell) -> None:
     begun(shell)
     named = "insert into shardclock.business_keys values (101, 'default', 'order-42')"
     shell.sql(named)
-    assert shell("processes", "instances", "--business-key", "order-42", "--json").json[0]["instance_key"] == 101
+    assert (
+        shell("processes", "instances", "--business-key", "order-42", "--json").json["instances"][0]["instance_key"]
+        == 101
+    )
     assert " order-42 " in shell("processes", "instances").out
     assert " order-42 " in shell("processes", "show", 101).out
     none = shell("processes", "instances", "--business-key", "order-43")

@@ -40,7 +40,7 @@ def test_each_target_is_listed_with_its_tenant_its_state_and_its_deliveries_and_
     asyncio.run(bury(shell.dsn, 3))
 
     table = [line.split() for line in shell("targets").out.splitlines()]
-    found = shell("targets", "--json").json
+    found = shell("targets", "--json").json["targets"]
 
     assert table == [
         ["target", "kind", "tenant", "state", "on", "the", "way", "dead", "letters", "workers"],
@@ -52,8 +52,12 @@ def test_each_target_is_listed_with_its_tenant_its_state_and_its_deliveries_and_
     assert [(it["target"], it["tenant_id"], it["waiting"], it["dead_letters"]) for it in found[2:]] == [
         (HANDLER, None, 2, 3), ("webhook:billing", "acme", 0, 0),
     ]  # fmt: skip
-    assert [it["target"] for it in shell("targets", "--tenant", "zoo", "--json").json] == ["log", OTHER, HANDLER]
-    assert len(shell("targets", "-n", 1, "--json").json) == 1
+    assert [it["target"] for it in shell("targets", "--tenant", "zoo", "--json").json["targets"]] == [
+        "log",
+        OTHER,
+        HANDLER,
+    ]
+    assert len(shell("targets", "-n", 1, "--json").json["targets"]) == 1
 
 
 @pytest.mark.usefixtures("timers")

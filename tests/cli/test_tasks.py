@@ -75,7 +75,7 @@ def test_tasks_are_listed_by_candidate_and_by_assignee(task: Shell) -> None:
     task.sql(others)
 
     def listed(*options: str) -> list[int]:
-        return [one["task_key"] for one in task("tasks", "list", *options, "--json").json]
+        return [one["task_key"] for one in task("tasks", "list", *options, "--json").json["tasks"]]
 
     assert listed("--user", "bob") == [8]
     assert listed("--group", "none", "--group", "sales") == [7]

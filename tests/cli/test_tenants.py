@@ -24,7 +24,7 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
 
     shell("tenants", "set", "acme", "--instances", 7, "--tasks", "off", "--schedules", 3)
     for listed in (shell("tenants", "--json"), shell("tenants", "list", "--json")):
-        (acme,) = listed.json
+        (acme,) = listed.json["tenants"]
         assert (acme["tenant_id"], acme["limits"]) == (
             "acme",
             {
@@ -73,7 +73,7 @@ def test_the_removal_of_limits_removes_only_the_limits(shell: Shell) -> None:
 
     assert shell("tenants", "remove", "acme").err == "tenant 'acme' has the limits of the gateways' settings\n"
     assert_code(shell("tenants", "remove", "acme", "--json"), NO_OWN_LIMITS)
-    assert shell("tenants", "--json").json == []
+    assert shell("tenants", "--json").json["tenants"] == []
     assert shell("tenants", "show", "acme", "--json").json["used"]["timers"] == 3
 
 
@@ -88,4 +88,4 @@ def test_a_wrong_limit_is_refused_in_a_sentence_and_sets_nothing(shell: Shell) -
         (["--rate", "0"], "--rate 0.0 is refused: it must be a number from 0.001 to 1,000,000"),
     ):
         assert_refused(shell("tenants", "set", "acme", *wrong), sentence)
-    assert shell("tenants", "--json").json == []
+    assert shell("tenants", "--json").json["tenants"] == []

@@ -24,7 +24,7 @@ def test_an_operator_changes_a_timer_of_an_instance_and_the_audit_records_it(she
     assert shell("operate", "reschedule", key, "--shift", "1h", "--json").json["state"] == "RESCHEDULED"
     assert shell("operate", "resume", key).code == DONE
 
-    acts = shell("audit", "--json").json
+    acts = shell("audit", "--json").json["acts"]
     assert [(act["verb"], act["parameters"]["verb"], act["outcome"]) for act in reversed(acts)] == [
         ("operate", "pause", "done"), ("operate", "reschedule", "done"), ("operate", "resume", "done"),
     ]  # fmt: skip

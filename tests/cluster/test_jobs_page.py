@@ -83,7 +83,7 @@ def test_the_pages_about_jobs_work(up: ClusterProcess) -> None:
     for block in PAGE:
         type_(up, block)
 
-    jobs = {it["name"]: it for it in run("jobs", "list", "--json", environment=up.environment).json}
+    jobs = {it["name"]: it for it in run("jobs", "list", "--json", environment=up.environment).json["jobs"]}
     assert sorted(jobs) == ["nightly", "refresh", "refresh-bern", "tidy"]
     assert (jobs["refresh-bern"]["state"], jobs["tidy"]["withdrawn_at"] is not None) == ("DISABLED", True)
     assert job(up, "refresh").config == '{"city": "Bonn", "days": 5}'
