@@ -12,6 +12,7 @@ from shardclock_server.cli.lists import lists, none_note, page_note, print_list
 from shardclock_server.cli.operator import note_changed, operator
 from shardclock_server.cli.options import OfTenant, Page, Reason, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, cell, print_done, print_json, print_records, print_table
+from shardclock_server.cli.recording import record_done
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import deliveries as use_cases
 from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, ShownDelivery
@@ -119,6 +120,7 @@ def retry(
         wanted = DeliveryFilter(target, tenant, failing=failing, reason_line=reason_line)
         changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes, by=operator())
         note_changed(changed, yes=yes)
+        await record_done(session)  # A change that matches no row is done, although its exit code is another.
         return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)
 
     return with_session(do)

@@ -126,7 +126,8 @@ async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) ->
     except (Exception, asyncio.CancelledError):
         await _try_to_record(session, audit.FAILED)
         raise
-    await _record(session, audit.DONE if result is None or result == DONE else audit.NOT_DONE)
+    is_not_done = isinstance(result, int) and result != DONE  # any other result is no exit code
+    await _record(session, audit.NOT_DONE if is_not_done else audit.DONE)
     return result
 
 

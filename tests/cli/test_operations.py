@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count, recorded_outcomes
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import add_timers
 from tests.support.program import Shell
@@ -40,8 +40,11 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
     shell("dead-letters", "redrive", "--all", "--limit", 2, "--yes")
     shell.sql("update shardclock.deliveries set next_attempt_at = now() + interval '1 h'")
     shell("deliveries", "retry", "--all", "--yes")
+    shell("deliveries", "retry", "--all", "--yes")
     shell("dead-letters", "discard", "--all", "--yes")
     shell("dead-letters", "discard", "--all", "--yes")
+
+    assert recorded_outcomes(shell) == ["done"] * 6
 
     found = shell("operations", "--json").json["operations"]
     assert [(it["verb"], it["state"], it["matched"], it["changed"]) for it in reversed(found)] == [
@@ -56,6 +59,7 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
         ("pause", 3, found[3]["operation_id"]),
         ("dead-letters redrive", 2, found[2]["operation_id"]),
         ("deliveries retry", 2, found[1]["operation_id"]),
+        ("deliveries retry", 0, None),
         ("dead-letters discard", 3, found[0]["operation_id"]),
         ("dead-letters discard", 0, None),
     ]
