@@ -88,7 +88,7 @@ def test_an_invalid_timer_is_refused_with_the_option_and_not_stored(shell: Shell
         (["--in", "PT1S", "--payload", "{"], ["--payload '{'", "not JSON"]),
         (["--in", "PT1S", "--payload", "@no-such.json"], ["--payload '@no-such.json'", "No such file"]),
         (["--in", "PT1S", "--payload", "@tests"], ["--payload '@tests'", "directory"]),
-        (["--in", "PT1S", "--payload", "-"], ["--payload ''", "not JSON"]),
+        (["--in", "PT1S", "--payload", "-"], ["--payload '-'", "standard input is empty"]),
         (["--in", "PT1S", "--name", ""], ["--name ''", "1 to 200 characters"]),
         ([], ["exactly one of --at, --in and --every (or --cron)", "not 0"]),
         (["--in", "PT1S", "--at", "2030-01-31T08:00:00Z"], ["exactly one of", "not 2"]),
