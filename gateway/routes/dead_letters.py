@@ -99,6 +99,11 @@ class DiscardRequest(DeadLettersRequest):
     reason: str | None = Field(None, max_length=1_000, description="the reason, which the records store")
 
 
+def only_letter(timer_key: int, caller: Caller) -> DeadLetterFilter:
+    """Return the filter of one dead letter of the caller's tenant."""
+    return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
+
+
 @router.get("", response_model=DeadLettersAnswer)
 async def list_dead_letters(
     gateway: CurrentGateway, caller: Reader, wanted: Annotated[DeadLettersQuery, Query()]
@@ -160,7 +165,7 @@ async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager)
     """Deliver one dead letter again."""
     asked = await read_model(request, RedriveOneRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        acted = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
+        acted = await redrive(session, only_letter(timer_key, caller), enable=asked.enable, dry_run=False)
     return DeadLettersChangedAnswer.of(acted)
 
 
@@ -168,7 +173,7 @@ async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager)
 async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> DeadLettersChangedAnswer:
     """Discard one dead letter permanently."""
     async with audited_transaction(request, caller.tenants) as session:
-        acted = await discard(session, _only(timer_key, caller), dry_run=False)
+        acted = await discard(session, only_letter(timer_key, caller), dry_run=False)
     return DeadLettersChangedAnswer.of(acted)
 
 
@@ -186,7 +191,3 @@ async def _change_many(
         acted = await change(session, wanted, limit=asked.limit, dry_run=dry_run, by=by)
         note_changed(request, len(acted.keys), acted.operation_id)
     return DeadLettersChangedAnswer.of(acted)
-
-
-def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
-    return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)

@@ -35,6 +35,7 @@ from shardclock_server.timers.refusal import Refusal
 
 LISTED_MAX = 1_000
 BILLING = {"name": "billing", "url": "https://billing.example.com/hooks"}
+FORCE = "force=true makes the change nevertheless"
 BY_HAND = "by hand"  # the stored reason for disabling an endpoint, if the request gives no reason
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
@@ -100,6 +101,21 @@ class RotateSecretRequest(BaseModel):
     asymmetric: bool = False
 
 
+def endpoint_of(name: str, caller: Caller) -> EndpointName:
+    """Return the name of an endpoint of the caller's tenant."""
+    return EndpointName(caller.tenant_id, name)
+
+
+def unless_in_use(changed: EndpointResult | EndpointInUse, *, confirm: str) -> EndpointResult:
+    """Return the result of a change; `confirm` tells the caller how to make the change although timers wait.
+
+    errors:  Refusal  endpoint_in_use
+    """
+    if isinstance(changed, EndpointInUse):
+        raise Refusal(f"{changed.sentence}; {confirm}", code=ENDPOINT_IN_USE, pending_timers=changed.timers)
+    return changed
+
+
 @router.get("", operation_id="list_endpoints", response_model=EndpointsAnswer)
 async def list_all(
     gateway: CurrentGateway, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
@@ -119,7 +135,7 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Sec
     if asked.secret is not None and asked.asymmetric:
         raise Refusal.of(invalid("asymmetric"), why="does not go with a secret, which has its own kind; leave it out")
     wanted = use_cases.new_endpoint(
-        EndpointName(caller.tenant_id, asked.name),
+        endpoint_of(asked.name, caller),
         asked.url,
         headers=asked.headers,
         secret=use_cases.generate_secret(asymmetric=asked.asymmetric) if asked.secret is None else asked.secret,
@@ -160,7 +176,7 @@ async def list_attempts(name: Name, gateway: CurrentGateway, caller: Reader) -> 
     async with gateway.pool.session(caller.tenants) as session:
         if not await list_endpoints(session, tenant_id=caller.tenant_id, name=name, limit=1):
             raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=caller.tenant_id, name=name)
-        found = await find_attempts(session, _key(name, caller))
+        found = await find_attempts(session, endpoint_of(name, caller))
     return await listing(EndpointAttemptsAnswer, "attempts", map(EndpointAttemptAnswer.of, found))
 
 
@@ -174,7 +190,7 @@ async def change(name: Name, request: Request, gateway: CurrentGateway, caller: 
     asked = await read_model(request, ChangeEndpointRequest)
     wanted = EndpointChange(asked.url, asked.headers, asked.policy.model_dump(exclude_unset=True))
     async with audited_transaction(request, caller.tenants) as session:
-        done = await use_cases.change(session, _key(name, caller), wanted, rules=gateway.settings.endpoint_rules)
+        done = await use_cases.change(session, endpoint_of(name, caller), wanted, rules=gateway.settings.endpoint_rules)
         return EndpointChangedAnswer.of(done)
 
 
@@ -182,7 +198,8 @@ async def change(name: Name, request: Request, gateway: CurrentGateway, caller: 
 async def remove(request: Request, name: Name, caller: Manager, force: Force = False) -> EndpointChangedAnswer:
     """Remove an endpoint: its pending deliveries become dead letters."""
     async with audited_transaction(request, caller.tenants) as session:
-        return _unless_in_use(await use_cases.remove(session, _key(name, caller), force=force))
+        done = await use_cases.remove(session, endpoint_of(name, caller), force=force)
+        return EndpointChangedAnswer.of(unless_in_use(done, confirm=FORCE))
 
 
 @router.post(
@@ -194,15 +211,15 @@ async def disable(name: Name, request: Request, caller: Manager, force: Force = 
     """Disable an endpoint: its deliveries become dead letters, and new timers can't name it."""
     asked = await read_model(request, ReasonRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        done = await use_cases.disable(session, _key(name, caller), why=asked.reason or BY_HAND, force=force)
-        return _unless_in_use(done)
+        done = await use_cases.disable(session, endpoint_of(name, caller), why=asked.reason or BY_HAND, force=force)
+        return EndpointChangedAnswer.of(unless_in_use(done, confirm=FORCE))
 
 
 @router.post("/{name}/enable", operation_id="enable_endpoint")
 async def enable(request: Request, name: Name, caller: Manager) -> EndpointChangedAnswer:
     """Enable an endpoint that an operator has disabled, or that answered 410."""
     async with audited_transaction(request, caller.tenants) as session:
-        return EndpointChangedAnswer.of(await use_cases.enable(session, _key(name, caller)))
+        return EndpointChangedAnswer.of(await use_cases.enable(session, endpoint_of(name, caller)))
 
 
 @router.post(
@@ -214,14 +231,14 @@ async def rotate(name: Name, request: Request, caller: Manager) -> SecretAnswer:
     """Add a secret, which is shown once; until the rotation ends, the old secrets also sign webhooks."""
     asked = await read_model(request, RotateSecretRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        return SecretAnswer.of(await use_cases.rotate(session, _key(name, caller), asymmetric=asked.asymmetric))
+        return SecretAnswer.of(await use_cases.rotate(session, endpoint_of(name, caller), asymmetric=asked.asymmetric))
 
 
 @router.post("/{name}/end-rotation", operation_id="end_rotation")
 async def end_rotation(request: Request, name: Name, caller: Manager) -> EndpointChangedAnswer:
     """Drop all secrets of an endpoint except the newest."""
     async with audited_transaction(request, caller.tenants) as session:
-        return EndpointChangedAnswer.of(await use_cases.end_rotation(session, _key(name, caller)))
+        return EndpointChangedAnswer.of(await use_cases.end_rotation(session, endpoint_of(name, caller)))
 
 
 @router.post("/{name}/test", operation_id="test_endpoint")
@@ -236,7 +253,7 @@ async def send_own_test(gateway: Gateway, caller: Caller, name: str) -> SentTest
 
     errors:  as `find_open`
     """
-    key, rules = _key(name, caller), gateway.settings.endpoint_rules
+    key, rules = endpoint_of(name, caller), gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         endpoint = await use_cases.find_open(session, key, rules=rules)
     # Release the session during the test, because other requests need it.
@@ -244,17 +261,3 @@ async def send_own_test(gateway: Gateway, caller: Caller, name: str) -> SentTest
     async with gateway.pool.session(caller.tenants) as session:
         await use_cases.keep_test(session, tried)
     return tried
-
-
-def _key(name: str, caller: Caller) -> EndpointName:
-    return EndpointName(caller.tenant_id, name)
-
-
-def _unless_in_use(done: EndpointResult | EndpointInUse) -> EndpointChangedAnswer:
-    if isinstance(done, EndpointInUse):
-        raise Refusal(
-            f"{done.sentence}; force=true makes the change nevertheless",
-            code=ENDPOINT_IN_USE,
-            pending_timers=done.timers,
-        )
-    return EndpointChangedAnswer.of(done)

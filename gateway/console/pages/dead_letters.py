@@ -30,6 +30,7 @@ from shardclock_server.gateway.routes.dead_letters import (
     DiscardRequest,
     RedriveOneRequest,
     RedriveRequest,
+    only_letter,
 )
 from shardclock_server.gateway.routes.operations import begin_found
 from shardclock_server.service.bulk_run import NO_PROGRESS
@@ -159,7 +160,7 @@ async def _begin(
 async def show_letter(request: Request, timer_key: Key, gateway: CurrentGateway, caller: Viewer) -> Response:
     """Show a dead letter with its payload and its attempts."""
     async with gateway.pool.session(caller.tenants) as session:
-        found, _ = await find_dead_letters(session, _only(timer_key, caller), limit=1)
+        found, _ = await find_dead_letters(session, only_letter(timer_key, caller), limit=1)
     if not found:
         raise Refusal.of(UNKNOWN_DEAD_LETTER, timer_key=timer_key)
     letter = found[0]
@@ -179,7 +180,7 @@ async def redrive_letter(request: Request, timer_key: Key, caller: Manager) -> R
     """Deliver one dead letter again."""
     asked = await form_of(request, RedriveOneRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
+        changed = await redrive(session, only_letter(timer_key, caller), enable=asked.enable, dry_run=False)
     return done(request, url_of(request, "/deliveries/{}", timer_key), changed.sentence)
 
 
@@ -188,7 +189,7 @@ async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> R
     """Discard one dead letter."""
     asked = await form_of(request, ReasonRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await discard(session, _only(timer_key, caller), reason=asked.reason, dry_run=False)
+        changed = await discard(session, only_letter(timer_key, caller), reason=asked.reason, dry_run=False)
     return done(request, url_of(request, "/dead-letters"), changed.sentence)
 
 
@@ -216,7 +217,3 @@ async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, ve
         live=False,
         **list_values(request, f"/dead-letters/{verb}", asked, None),
     )
-
-
-def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
-    return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)

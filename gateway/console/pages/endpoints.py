@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shardclock.api.refusals.tenants import ENDPOINT_IN_USE, UNKNOWN_ENDPOINT
+from shardclock.api.refusals.tenants import UNKNOWN_ENDPOINT
 from shardclock_server.gateway.access import audited_transaction
 from shardclock_server.gateway.console.access import Manager, Viewer
 from shardclock_server.gateway.console.addresses import url_of
@@ -26,11 +26,13 @@ from shardclock_server.gateway.routes.endpoints import (
     EndpointLimits,
     RotateSecretRequest,
     add_within_quota,
+    endpoint_of,
     send_own_test,
+    unless_in_use,
 )
 from shardclock_server.service import deliveries
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import EndpointChange, EndpointInUse, EndpointResult, NewSecret
+from shardclock_server.service.endpoints import EndpointChange, EndpointResult, NewSecret
 from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.clients.search import TimerFilter, find_timers
 from shardclock_server.sql.deliveries.find import DeliveryFilter
@@ -44,6 +46,7 @@ from shardclock_server.webhooks.policy_defaults import POLICY, RULES
 FAILING_SHOWN = 10
 COMING_SHOWN = 5
 ANSWER_CHARS = 120
+FORCE = "tick “even if timers name it” to confirm"
 
 router = page_router()
 
@@ -108,7 +111,7 @@ async def list_all(request: Request, gateway: CurrentGateway, caller: Viewer) ->
 async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
     """Add an endpoint, and show its secret once."""
     asked = await form_of(request, AddEndpointForm)
-    key = EndpointName(caller.tenant_id, asked.name)
+    key = endpoint_of(asked.name, caller)
     wanted = use_cases.new_endpoint(
         key,
         asked.url,
@@ -123,7 +126,7 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Res
 @router.get("/endpoints/{name}")
 async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Viewer) -> Response:
     """Show an endpoint with its settings, the kinds of its secrets, its failing deliveries and its next timers."""
-    key = _key(name, caller)
+    key = endpoint_of(name, caller)
     failing = DeliveryFilter(target=key.target, tenant_id=caller.tenant_id, failing=True)
     pending = TimerFilter(target=key.target, tenant_id=caller.tenant_id)
     async with gateway.pool.session(caller.tenants) as session:
@@ -156,7 +159,7 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
 @router.get("/endpoints/{name}/attempts")
 async def show_attempts(request: Request, name: Name, gateway: CurrentGateway, caller: Viewer) -> Response:
     """Show the last 20 attempts and test sends of an endpoint, each with the first 2 KiB of the answer."""
-    key = _key(name, caller)
+    key = endpoint_of(name, caller)
     async with gateway.pool.session(caller.tenants) as session:
         await _listed(session, key)
         attempts = await find_attempts(session, key)
@@ -171,7 +174,9 @@ async def change(name: Name, request: Request, gateway: CurrentGateway, caller: 
     asked = (await form_of(request, ChangeEndpointForm)).model_dump(exclude_unset=True)
     wanted = EndpointChange(asked.pop("url", None), None, asked)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await use_cases.change(session, _key(name, caller), wanted, rules=gateway.settings.endpoint_rules)
+        changed = await use_cases.change(
+            session, endpoint_of(name, caller), wanted, rules=gateway.settings.endpoint_rules
+        )
     return _done(request, name, changed)
 
 
@@ -180,9 +185,10 @@ async def disable(name: Name, request: Request, caller: Manager) -> Response:
     """Disable an endpoint."""
     asked = await form_of(request, CloseEndpointForm)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = _unless_in_use(
-            await use_cases.disable(session, _key(name, caller), why=asked.reason or BY_HAND, force=asked.force)
+        disabled = await use_cases.disable(
+            session, endpoint_of(name, caller), why=asked.reason or BY_HAND, force=asked.force
         )
+        changed = unless_in_use(disabled, confirm=FORCE)
     return _done(request, name, changed)
 
 
@@ -190,7 +196,7 @@ async def disable(name: Name, request: Request, caller: Manager) -> Response:
 async def enable(name: Name, request: Request, caller: Manager) -> Response:
     """Enable an endpoint."""
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await use_cases.enable(session, _key(name, caller))
+        changed = await use_cases.enable(session, endpoint_of(name, caller))
     return _done(request, name, changed)
 
 
@@ -199,14 +205,15 @@ async def remove(name: Name, request: Request, caller: Manager) -> Response:
     """Remove an endpoint."""
     asked = await form_of(request, CloseEndpointForm)
     async with audited_transaction(request, caller.tenants) as session:
-        removed = _unless_in_use(await use_cases.remove(session, _key(name, caller), force=asked.force))
+        ended = await use_cases.remove(session, endpoint_of(name, caller), force=asked.force)
+        removed = unless_in_use(ended, confirm=FORCE)
     return done(request, url_of(request, "/endpoints"), removed.sentence)
 
 
 @router.post("/endpoints/{name}/rotate")
 async def rotate(name: Name, request: Request, caller: Manager) -> Response:
     """Add a secret, and show the secret once."""
-    asked, key = await form_of(request, RotateSecretRequest), _key(name, caller)
+    asked, key = await form_of(request, RotateSecretRequest), endpoint_of(name, caller)
     async with audited_transaction(request, caller.tenants) as session:
         made = await use_cases.rotate(session, key, asymmetric=asked.asymmetric)
     return _secret_page(request, caller, key, made)
@@ -216,7 +223,7 @@ async def rotate(name: Name, request: Request, caller: Manager) -> Response:
 async def end_rotation(name: Name, request: Request, caller: Manager) -> Response:
     """Drop all secrets of an endpoint except the newest."""
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await use_cases.end_rotation(session, _key(name, caller))
+        changed = await use_cases.end_rotation(session, endpoint_of(name, caller))
     return _done(request, name, changed)
 
 
@@ -249,19 +256,5 @@ async def _listed(session: Session, key: EndpointName, *, whole_url: bool = Fals
     return found[0]
 
 
-def _key(name: str, caller: Caller) -> EndpointName:
-    return EndpointName(caller.tenant_id, name)
-
-
 def _done(request: Request, name: str, changed: EndpointResult) -> Response:
     return done(request, url_of(request, "/endpoints/{}", name), changed.sentence)
-
-
-def _unless_in_use(changed: EndpointResult | EndpointInUse) -> EndpointResult:
-    if isinstance(changed, EndpointInUse):
-        raise Refusal(
-            f"{changed.sentence}; tick “even if timers name it” to confirm",
-            code=ENDPOINT_IN_USE,
-            pending_timers=changed.timers,
-        )
-    return changed
