@@ -192,46 +192,6 @@ async def change_letters(
     return changed
 
 
-async def redrive(
-    session: Session,
-    wanted: DeadLetterFilter,
-    *,
-    limit: int = AT_ONCE_MAX,
-    per_s: int | None = None,
-    enable: bool = False,
-    dry_run: bool,
-    by: Actor | None = None,
-) -> BulkResult[int]:
-    """Make dead letters due again, with attempts counted from one; with `enable`, first enable the letters' endpoints.
-
-    shape:   in the order in which the letters were given up
-    units:   `per_s` letters become due per second; None: all immediately
-    errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
-             StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
-    """
-    change = redriving(session, per_s=per_s, enable=enable)
-    return await change_letters(session, change, wanted, limit=limit, dry_run=dry_run, by=by)
-
-
-async def discard(
-    session: Session,
-    wanted: DeadLetterFilter,
-    *,
-    limit: int = AT_ONCE_MAX,
-    reason: str | None = None,
-    dry_run: bool,
-    by: Actor | None = None,
-) -> BulkResult[int]:
-    """Discard dead letters permanently, except signals for which an instance waits.
-
-    shape:   in the order in which the letters were given up
-    errors:  Refusal           dead_letter_awaited: the filter names one letter, and an instance waits for this signal
-             StoreUnavailable  the outcome is unknown: call again
-    """
-    change = discarding(session, reason=reason)
-    return await change_letters(session, change, wanted, limit=limit, dry_run=dry_run, by=by)
-
-
 def of_targets(targets: Iterable[str]) -> str:
     """Name the targets of dead letters; if there are many, name the first few and count the other targets."""
     *first, last = first_names(list(targets), "other")

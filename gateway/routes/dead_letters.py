@@ -1,6 +1,6 @@
 """Dead letters, the deliveries that were given up: list, redrive and discard them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -25,12 +25,20 @@ from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import DryRun, ManyRequest
-from shardclock_server.service.bulk_wording import BulkResult
-from shardclock_server.service.dead_letters import AT_ONCE_MAX, LISTED_MAX, discard, page_of, redrive
+from shardclock_server.service.dead_letters import (
+    AT_ONCE_MAX,
+    LISTED_MAX,
+    DeadLetterChange,
+    change_letters,
+    discarding,
+    page_of,
+    redriving,
+)
 from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.deliveries.dead_letters import group_dead_letters as find_groups
 from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import Session
 
 PER_S_MAX = 100_000
 REASON_LINE = "only dead letters with this first line of the reason; # stands for any number or identifier"
@@ -142,7 +150,7 @@ async def group_dead_letters(
 async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
     """Deliver dead letters again; their attempts are counted from one."""
     asked = await read_model(request, RedriveRequest)
-    change = partial(redrive, per_s=asked.per_s, enable=asked.enable)
+    change = partial(redriving, per_s=asked.per_s, enable=asked.enable)
     return await _change_many(request, caller, asked, change, dry_run=dry_run)
 
 
@@ -155,7 +163,7 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
 async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
     """Discard dead letters permanently."""
     asked = await read_model(request, DiscardRequest)
-    return await _change_many(request, caller, asked, partial(discard, reason=asked.reason), dry_run=dry_run)
+    return await _change_many(request, caller, asked, partial(discarding, reason=asked.reason), dry_run=dry_run)
 
 
 @router.post(
@@ -165,7 +173,9 @@ async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager)
     """Deliver one dead letter again."""
     asked = await read_model(request, RedriveOneRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        acted = await redrive(session, only_letter(timer_key, caller), enable=asked.enable, dry_run=False)
+        acted = await change_letters(
+            session, redriving(session, enable=asked.enable), only_letter(timer_key, caller), dry_run=False
+        )
     return DeadLettersChangedAnswer.of(acted)
 
 
@@ -173,7 +183,7 @@ async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager)
 async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> DeadLettersChangedAnswer:
     """Discard one dead letter permanently."""
     async with audited_transaction(request, caller.tenants) as session:
-        acted = await discard(session, only_letter(timer_key, caller), dry_run=False)
+        acted = await change_letters(session, discarding(session), only_letter(timer_key, caller), dry_run=False)
     return DeadLettersChangedAnswer.of(acted)
 
 
@@ -181,13 +191,13 @@ async def _change_many(
     request: Request,
     caller: Caller,
     asked: DeadLettersRequest,
-    change: Callable[..., Awaitable[BulkResult[int]]],
+    change_of: Callable[[Session], DeadLetterChange],
     *,
     dry_run: bool,
 ) -> DeadLettersChangedAnswer:
     asked.check()
     wanted, by = asked.filter_of(caller), actor_of(request, caller)
     async with audited_transaction(request, caller.tenants) as session:
-        acted = await change(session, wanted, limit=asked.limit, dry_run=dry_run, by=by)
+        acted = await change_letters(session, change_of(session), wanted, limit=asked.limit, dry_run=dry_run, by=by)
         note_changed(request, len(acted.keys), acted.operation_id)
     return DeadLettersChangedAnswer.of(acted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardclock.api.refusals.processes import INSTANCE_GIVEN_UP
 from shardclock_server.service import processes
-from shardclock_server.service.dead_letters import discard
+from shardclock_server.service.dead_letters import change_letters, discarding
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
 from shardclock_server.sql.processes import instances
 from tests.support.bpmn_cluster import Processes, running
@@ -124,7 +124,9 @@ async def test_a_start_that_was_given_up_keeps_its_key_until_it_is_discarded() -
         assert await found(it, "order-42") == [first]
 
         second = await given_up(it, definition)
-        assert (await discard(it.session, DeadLetterFilter(), dry_run=False)).keys == [second]
+        assert (await change_letters(it.session, discarding(it.session), DeadLetterFilter(), dry_run=False)).keys == [
+            second
+        ]
 
         kept = await it.query("select instance_key from shardclock.business_keys")
         assert [one["instance_key"] for one in kept] == [first]

@@ -8,7 +8,7 @@ import structlog
 from shardclock_server.engine.runner import SignalRunner
 from shardclock_server.engine.stats import EngineStats
 from shardclock_server.service import processes
-from shardclock_server.service.dead_letters import discard
+from shardclock_server.service.dead_letters import change_letters, discarding
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.processes import instances, tasks
@@ -45,7 +45,9 @@ async def test_a_signal_that_its_instance_needs_can_be_redriven_but_not_discarde
         key = await it.start()
         dead = await given_up(it, key)
 
-        acted = await discard(it.session, DeadLetterFilter(), dry_run=False, by=an_operator())
+        acted = await change_letters(
+            it.session, discarding(it.session), DeadLetterFilter(), dry_run=False, by=an_operator()
+        )
         assert acted.keys == []
         assert acted.sentence == (
             "nothing was changed; unchanged: 1 had a waiting instance: redrive the signal, or cancel the instance"
@@ -64,7 +66,9 @@ async def test_a_signal_to_an_instance_that_has_ended_is_discarded() -> None:
         await instances.cancel_instance(it.session, key)
         await it.settle()
 
-        assert (await discard(it.session, DeadLetterFilter(), dry_run=False)).keys == [dead]
+        assert (await change_letters(it.session, discarding(it.session), DeadLetterFilter(), dry_run=False)).keys == [
+            dead
+        ]
 
 
 async def test_incidents_of_an_instance_are_hidden_from_other_tenants() -> None:

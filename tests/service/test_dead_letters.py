@@ -6,7 +6,7 @@ import pytest
 
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.service.bulk_wording import BulkResult
-from shardclock_server.service.dead_letters import discard, of_targets, page_of, redrive
+from shardclock_server.service.dead_letters import change_letters, discarding, of_targets, page_of, redriving
 from shardclock_server.sql.deliveries import dead_letters
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Record, Session
@@ -38,12 +38,12 @@ async def letters(dsn: str) -> list[int]:
 async def test_a_dry_run_lists_the_dead_letters_oldest_first_and_changes_nothing(
     operator: Session, letters: list[int]
 ) -> None:
-    would = await redrive(operator, EACH, limit=2, per_s=1, dry_run=True)
+    would = await change_letters(operator, redriving(operator, per_s=1), EACH, limit=2, dry_run=True)
 
     which = f"2 dead letters would be put back, 1 a second, of the target {HANDLER}"
     sentence = f"{which}, and there are more; nothing was changed"
     assert would == BulkResult(letters[:2], sentence, more=True, again_in_s=2)
-    assert (await discard(operator, EACH, dry_run=True)).keys == letters
+    assert (await change_letters(operator, discarding(operator), EACH, dry_run=True)).keys == letters
 
 
 def test_a_sentence_names_a_few_targets_and_counts_the_other_targets() -> None:
@@ -55,9 +55,9 @@ def test_a_sentence_names_a_few_targets_and_counts_the_other_targets() -> None:
 async def test_the_dead_letters_beyond_the_limit_may_be_changed_after_again_in_s(
     operator: Session, letters: list[int]
 ) -> None:
-    first = await redrive(operator, EACH, limit=2, per_s=1, dry_run=False)
-    rest = await discard(operator, EACH, limit=2, reason="refunded by hand", dry_run=False)
-    none = await discard(operator, EACH, dry_run=False)
+    first = await change_letters(operator, redriving(operator, per_s=1), EACH, limit=2, dry_run=False)
+    rest = await change_letters(operator, discarding(operator, reason="refunded by hand"), EACH, limit=2, dry_run=False)
+    none = await change_letters(operator, discarding(operator), EACH, dry_run=False)
 
     assert (first.sentence, first.more, first.again_in_s) == ("put back: 2 dead letters are due again", True, 2)
     assert sorted(first.keys) == letters[:2], "the two that were given up first"
@@ -67,9 +67,9 @@ async def test_the_dead_letters_beyond_the_limit_may_be_changed_after_again_in_s
 
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_an_unknown_dead_letter_is_refused(operator: Session, dry_run: bool) -> None:
-    for act in (redrive, discard):
+    for act in (redriving, discarding):
         with pytest.raises(Refusal, match="there is no dead letter 999") as refused:
-            await act(operator, DeadLetterFilter(timer_key=999), dry_run=dry_run)
+            await change_letters(operator, act(operator), DeadLetterFilter(timer_key=999), dry_run=dry_run)
         assert refused.value.code == UNKNOWN_DEAD_LETTER
 
 
@@ -77,8 +77,8 @@ async def test_an_unknown_dead_letter_is_refused(operator: Session, dry_run: boo
 async def test_a_redrive_and_a_discard_do_not_read_the_payloads(dsn: str, dry_run: bool) -> None:
     await bury_large(dsn, 40)
     async with Weighed(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
-        redriven = await redrive(session, EACH, limit=20, dry_run=dry_run)
-        discarded = await discard(session, EACH, limit=20, dry_run=dry_run)
+        redriven = await change_letters(session, redriving(session), EACH, limit=20, dry_run=dry_run)
+        discarded = await change_letters(session, discarding(session), EACH, limit=20, dry_run=dry_run)
 
     assert (len(redriven.keys), len(discarded.keys)) == (20, 20)
     assert session.read < 10_000, "one payload alone has more"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import asyncpg
 import pytest
 
 from shardclock.api.refusals.deliveries import NOT_REDRIVEN
 from shardclock_server.service.bulk_run import NO_PROGRESS
-from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
-from shardclock_server.service.dead_letters import discard, redrive, redriving
+from shardclock_server.service.dead_letters import DeadLetterChange, change_letters, discarding, redriving
 from shardclock_server.service.operations import NOW, continue_operation
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.operations.operations import find_due_operation
@@ -51,7 +49,7 @@ async def targets_on_their_way(dsn: str) -> list[str]:
 async def test_dead_letters_with_a_callable_target_are_redriven_and_the_others_are_reported_with_the_reason(
     dsn: str, operator: Session, batch: int
 ) -> None:
-    would = await redrive(operator, EACH, dry_run=True)
+    would = await change_letters(operator, redriving(operator), EACH, dry_run=True)
     run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=batch)
     await run.run(operator, NO_PROGRESS, dry_run=False)
     done = run.outcome(dry_run=False).sentence
@@ -70,7 +68,7 @@ async def test_dead_letters_with_a_callable_target_are_redriven_and_the_others_a
 async def test_a_limit_counts_only_dead_letters_with_a_callable_target(dsn: str, operator: Session) -> None:
     await query(dsn, "update shardclock.dead_letters set died_at = now() - interval '1 h' where target = $1", DISABLED)
 
-    done = await redrive(operator, EACH, limit=1, dry_run=False)
+    done = await change_letters(operator, redriving(operator), EACH, limit=1, dry_run=False)
 
     assert (len(done.keys), done.more) == (1, True)
     assert await targets_on_their_way(dsn) == [HANDLER]
@@ -78,7 +76,7 @@ async def test_a_limit_counts_only_dead_letters_with_a_callable_target(dsn: str,
 
 @pytest.mark.usefixtures("letters")
 async def test_without_a_callable_target_nothing_is_changed(dsn: str, operator: Session) -> None:
-    done = await redrive(operator, DeadLetterFilter(target=REMOVED), dry_run=False)
+    done = await change_letters(operator, redriving(operator), DeadLetterFilter(target=REMOVED), dry_run=False)
 
     assert (done.keys, done.more) == ([], False)
     assert done.sentence.startswith("nothing was changed; left: 2 dead letters, because")
@@ -94,7 +92,7 @@ async def test_a_single_dead_letter_without_a_callable_target_is_refused(
     key = await value(dsn, "select min(timer_key) from shardclock.dead_letters where target = $1", target)
 
     with refusing(NOT_REDRIVEN, match=f"dead letter {key} is not redriven: target '{target}'"):
-        await redrive(operator, DeadLetterFilter(timer_key=key), dry_run=dry_run)
+        await change_letters(operator, redriving(operator), DeadLetterFilter(timer_key=key), dry_run=dry_run)
 
     assert await targets_on_their_way(dsn) == []
 
@@ -104,13 +102,15 @@ async def test_with_enable_the_endpoint_is_enabled_first_but_not_in_a_dry_run(ds
     wanted = DeadLetterFilter(target=DISABLED)
     disabled = "select count(*) from shardclock.endpoints where disabled_at is not null"
 
-    would = await redrive(operator, wanted, enable=True, dry_run=True)
+    would = await change_letters(operator, redriving(operator, enable=True), wanted, dry_run=True)
     assert (len(would.keys), await value(dsn, disabled)) == (2, 1)
-    done = await redrive(operator, wanted, enable=True, dry_run=False)
+    done = await change_letters(operator, redriving(operator, enable=True), wanted, dry_run=False)
 
     assert (done.sentence, await value(dsn, disabled)) == ("put back: 2 dead letters are due again", 0)
     assert await targets_on_their_way(dsn) == [DISABLED] * 2
-    still = await redrive(operator, DeadLetterFilter(target=REMOVED), enable=True, dry_run=False)
+    still = await change_letters(
+        operator, redriving(operator, enable=True), DeadLetterFilter(target=REMOVED), dry_run=False
+    )
     assert "has no endpoint" in still.sentence
 
 
@@ -212,9 +212,9 @@ async def test_a_redrive_without_changes_reports_the_unchanged_letters_and_the_l
     )
 
 
-@pytest.mark.parametrize("verb", [redrive, discard])
+@pytest.mark.parametrize("verb", [redriving, discarding])
 async def test_letters_that_another_request_has_changed_during_this_request_are_reported(
-    dsn: str, operator: Session, verb: Callable[..., Coroutine[Any, Any, BulkResult[int]]]
+    dsn: str, operator: Session, verb: Callable[[Session], DeadLetterChange]
 ) -> None:
     await declare(dsn, HANDLER)
     await bury(dsn, 3)
@@ -222,7 +222,9 @@ async def test_letters_that_another_request_has_changed_during_this_request_are_
     try:
         async with other.transaction():
             await other.execute("delete from shardclock.dead_letters where timer_key < 3")
-            changing = asyncio.create_task(verb(operator, EACH, limit=2, dry_run=False, by=an_operator()))
+            changing = asyncio.create_task(
+                change_letters(operator, verb(operator), EACH, limit=2, dry_run=False, by=an_operator())
+            )
             await eventually(lambda: waits_for_a_lock(dsn))
         done = await changing
     finally:
@@ -253,6 +255,6 @@ async def test_a_few_of_many_targets_are_named_and_the_others_are_counted(dsn: s
     for number in range(5):
         await bury(dsn, 1, f"webhook:none{number}")
 
-    done = await redrive(operator, EACH, dry_run=False)
+    done = await change_letters(operator, redriving(operator), EACH, dry_run=False)
 
     assert "; left: those of 4 other targets" in done.sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardclock.api.refusals.deliveries import DEAD_LETTER_AWAITED
-from shardclock_server.service.dead_letters import discard
+from shardclock_server.service.dead_letters import change_letters, discarding
 from shardclock_server.service.operation_verbs import (
     CANCEL,
     DISCARD,
@@ -82,7 +82,7 @@ async def test_a_change_in_one_step_stores_the_reasons(dsn: str, operator: Sessi
     await query(dsn, INSTANCE)
     await query(dsn, "update shardclock.dead_letters set process_instance_key = 7 where target = 'process:instance'")
 
-    done = await discard(operator, DeadLetterFilter(), dry_run=False, by=an_operator())
+    done = await change_letters(operator, discarding(operator), DeadLetterFilter(), dry_run=False, by=an_operator())
 
     assert done.sentence == (
         "2 dead letters discarded; unchanged: 1 had a waiting instance: redrive the signal, or cancel the instance"
@@ -98,7 +98,7 @@ async def test_a_discard_of_one_signal_that_an_instance_waits_for_is_refused(dsn
     ((signal,),) = await query(dsn, "update shardclock.dead_letters set process_instance_key = 7 returning timer_key")
 
     with pytest.raises(Refusal) as refused:
-        await discard(operator, DeadLetterFilter(timer_key=signal), dry_run=False)
+        await change_letters(operator, discarding(operator), DeadLetterFilter(timer_key=signal), dry_run=False)
 
     assert refused.value.code == DEAD_LETTER_AWAITED
     assert f"dead-letters redrive {signal}" in str(refused.value)

@@ -38,10 +38,9 @@ from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import (
     DeadLetterChange,
     DeadLetterPage,
-    discard,
+    change_letters,
     discarding,
     page_of,
-    redrive,
     redriving,
 )
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters, group_dead_letters
@@ -180,7 +179,9 @@ async def redrive_letter(request: Request, timer_key: Key, caller: Manager) -> R
     """Deliver one dead letter again."""
     asked = await form_of(request, RedriveOneRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await redrive(session, only_letter(timer_key, caller), enable=asked.enable, dry_run=False)
+        changed = await change_letters(
+            session, redriving(session, enable=asked.enable), only_letter(timer_key, caller), dry_run=False
+        )
     return done(request, url_of(request, "/deliveries/{}", timer_key), changed.sentence)
 
 
@@ -189,7 +190,9 @@ async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> R
     """Discard one dead letter."""
     asked = await form_of(request, ReasonRequest)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await discard(session, only_letter(timer_key, caller), reason=asked.reason, dry_run=False)
+        changed = await change_letters(
+            session, discarding(session, reason=asked.reason), only_letter(timer_key, caller), dry_run=False
+        )
     return done(request, url_of(request, "/dead-letters"), changed.sentence)
 
 
