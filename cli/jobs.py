@@ -29,12 +29,12 @@ from shardclock_server.service.jobs import (
     disable_job,
     enable_job,
     find_job,
-    list_jobs,
     run_job,
 )
 from shardclock_server.service.unserved import line_of
 from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
+from shardclock_server.sql.jobs.jobs import find_jobs
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import Refusal, shortened
@@ -56,7 +56,7 @@ def list_(as_json: Json = False) -> int:
     """List the jobs with state, next start and last outcome; also show how many starts wait for an app."""
 
     async def do(session: Session) -> int:
-        found = await list_jobs(session)
+        found = await find_jobs(session)
         if as_json:
             print_json({"jobs": found})
         elif found:

@@ -22,14 +22,6 @@ KNOWN_MAX = 2_000  # a refusal searches for similar names among at most this man
 T = TypeVar("T")
 
 
-async def list_jobs(session: Session) -> list[Job]:
-    """Read all jobs, by name.
-
-    errors:  StoreUnavailable  Postgres did not answer within the timeout
-    """
-    return await statements.find_jobs(session)
-
-
 async def find_job(session: Session, name: str) -> Job:
     """Read one job.
 

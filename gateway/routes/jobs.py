@@ -32,6 +32,7 @@ from shardclock_server.service import jobs as use_cases
 from shardclock_server.service.job_file import apply_one
 from shardclock_server.service.job_runs import HISTORY_MAX, history_of, last_run
 from shardclock_server.sql.jobs.history import JobRun
+from shardclock_server.sql.jobs.jobs import find_jobs
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.timers.payload import payload_of
@@ -90,7 +91,7 @@ class JobRequest(BaseModel):
 async def list_jobs(gateway: CurrentGateway, _: InstallationReader) -> JobsAnswer:
     """List all jobs, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
-        return JobsAnswer(jobs=[JobAnswer.of(job) for job in await use_cases.list_jobs(session)])
+        return JobsAnswer(jobs=[JobAnswer.of(job) for job in await find_jobs(session)])
 
 
 @router.get("/{name}")

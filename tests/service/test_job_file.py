@@ -12,9 +12,9 @@ import shardclock_server.service.job_file
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.jobs import JOB_DECLARED, JOB_EXISTS, UNKNOWN_JOB
 from shardclock_server.service.job_file import apply_file
-from shardclock_server.service.jobs import add_job, find_job, list_jobs, remove_job
+from shardclock_server.service.jobs import add_job, find_job, remove_job
 from shardclock_server.sql.jobs.apply import judge_jobs
-from shardclock_server.sql.jobs.jobs import AddedJob
+from shardclock_server.sql.jobs.jobs import AddedJob, find_jobs
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.timers.refusal import Refusal
 from tests.support.factories import query
@@ -44,7 +44,7 @@ async def test_the_report_of_a_file_states_whether_each_job_was_added_or_changed
         ("eu", ("added",), True), ("us", ("added",), True), ("gone", ("added",), False)
     ]  # fmt: skip
     assert [job.changes for job in again.jobs] == [("every_s", "priority"), (), ()]
-    assert {job.name: job.state for job in await list_jobs(session)} == {
+    assert {job.name: job.state for job in await find_jobs(session)} == {
         "refresh": "SCHEDULED", "eu": "SCHEDULED", "us": "SCHEDULED", "gone": "DISABLED"
     }  # fmt: skip
     assert (await find_job(session, "eu")).every_s == 7_200
@@ -64,7 +64,7 @@ async def test_a_file_with_a_bad_job_is_not_written_and_each_bad_job_is_reported
         (6, "line '{' is not JSON"),
         (7, "priority 9 is refused"),
     ]
-    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+    assert [job.name for job in await find_jobs(session)] == ["refresh"]
 
 
 async def test_a_dry_run_of_a_file_gives_the_same_report_and_writes_nothing(dsn: str, session: Session) -> None:
@@ -74,7 +74,7 @@ async def test_a_dry_run_of_a_file_gives_the_same_report_and_writes_nothing(dsn:
 
     dry = await apply_file(session, content, dry_run=True)
 
-    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+    assert [job.name for job in await find_jobs(session)] == ["refresh"]
     assert await query(dsn, "select position from shardclock.command_log") == before
     assert await apply_file(session, content) == dry
 
@@ -113,7 +113,7 @@ async def test_if_a_job_changes_between_the_check_and_the_write_the_whole_file_i
     with refusing(invalid("job"), match="name 'us' belongs to a job that an app declares"):
         await apply_file(session, lines(entry("eu"), entry("us")))
 
-    assert [job.name for job in await list_jobs(session)] == ["refresh", "us"]
+    assert [job.name for job in await find_jobs(session)] == ["refresh", "us"]
 
 
 async def test_a_job_can_be_added_and_removed_while_another_job_is_declared(dsn: str, session: Session) -> None:
@@ -142,7 +142,7 @@ async def test_a_job_whose_rule_is_invalid_ends_or_never_occurs_is_not_added(dsn
     ):
         with pytest.raises((Refusal, StatementRefused), match=re.escape(why)):
             await add_job(session, AddedJob("eu", "refresh", schedule=rule))
-    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+    assert [job.name for job in await find_jobs(session)] == ["refresh"]
 
 
 async def test_a_stored_job_whose_rule_never_occurs_is_read_and_can_get_another_rule(
@@ -178,5 +178,5 @@ async def test_a_config_that_does_not_fit_its_function_is_refused_with_its_line(
     assert [(it.number, it.why) for it in report.refused] == [
         (2, "config does not fit the argument of 'app:refresh': city: Field required")
     ]
-    assert [job.name for job in await list_jobs(session)] == ["refresh"], "nothing was written"
+    assert [job.name for job in await find_jobs(session)] == ["refresh"], "nothing was written"
     assert not (await apply_file(session, b"".join(file.splitlines(keepends=True)[::2]))).refused

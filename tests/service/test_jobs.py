@@ -20,12 +20,11 @@ from shardclock_server.service.jobs import (
     disable_job,
     enable_job,
     find_job,
-    list_jobs,
     run_job,
 )
 from shardclock_server.service.timeline import read_timeline
 from shardclock_server.sql.clients.verbs import TimerRef
-from shardclock_server.sql.jobs.jobs import AddedJob
+from shardclock_server.sql.jobs.jobs import AddedJob, find_jobs
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient
@@ -37,12 +36,12 @@ from tests.support.refusals import refusing
 async def test_jobs_are_listed_with_their_state_and_their_last_runs(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker
 ) -> None:
-    assert await list_jobs(session) == []
+    assert await find_jobs(session) == []
     await declare(dsn, job_spec(every_s=60.0), job_spec("nightly", schedule="0 3 * * *", priority=1))
     await fire(shard)
     run = await worker.one()
 
-    busy, nightly = sorted(await list_jobs(session), key=lambda job: job.name != "refresh")
+    busy, nightly = sorted(await find_jobs(session), key=lambda job: job.name != "refresh")
 
     assert (busy.name, busy.state, busy.run_id, busy.run_attempt) == ("refresh", "STARTING", run.run_id, 1)
     assert (nightly.name, nightly.state, nightly.schedule, nightly.priority) == (
@@ -131,7 +130,7 @@ async def test_a_config_that_does_not_fit_the_function_is_refused_before_the_wri
     with refusing(UNKNOWN_JOB, match="is refresh meant"):
         await add_job(session, AddedJob("refresh-eu", "refesh", config="{}"))
 
-    assert [(job.name, job.config, job.waiting) for job in await list_jobs(session)] == [
+    assert [(job.name, job.config, job.waiting) for job in await find_jobs(session)] == [
         ("any", None, 0), ("refresh", '{"city": "Rome"}', 0)
     ]  # fmt: skip
     await configure_job(session, "any", '{"city": 5}')
