@@ -175,13 +175,9 @@ BUILDS = (
         (
             Edit(
                 "sql/deliveries/settle_deliveries.sql",
-                "        and d.claimed_by = :holder::bigint\n"
-                "        and ((d.timer_key, d.claims) in"
-                " (select a.timer_key, a.claims from attempt a where a.intent is not null)) is\n"
-                "        true\n",
+                "        and d.claimed_by = :holder::bigint\n",
                 "        and :holder::bigint is not null\n",
             ),
-            Edit("sql/deliveries/settle_deliveries.sql", " and a.claims = g.claims\n", "\n"),
             Edit("sql/deliveries/settle_deliveries.sql", "        and a.claims = d.claims\n", ""),
             Edit(
                 "sql/deliveries/settle_deliveries.sql",

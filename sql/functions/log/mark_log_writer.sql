@@ -15,8 +15,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- `select last_value from shardclock.position_seq` would not lock the sequence's page, and might return a value
-    -- that is 32 too high.
+    -- A select of the sequence's column last_value would not lock the sequence's page, and might return a value that is
+    -- 32 too high.
     drawn bigint := coalesce(pg_sequence_last_value('shardclock.position_seq'), 0);
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
