@@ -38,7 +38,9 @@ from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.session import CLIENT_PLANS, Session, StoreUnavailable
 from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.moment import parse_written
 from shardclock_server.timers.refusal import Refusal
+from shardclock_server.timers.zone import zone_of
 
 SHOWN_REFUSALS = 20
 SESSIONS = 3  # The number of concurrent sessions for a file. Two sessions write 62,000 lines a second, three 66,000.
@@ -114,7 +116,13 @@ def schedule(
         given["payload"] = read_payload(payload)
     called = option_names(rule)
     fields = {"tenant_id": tenant} | given | policy
-    return _schedule_one(NewTimer.from_fields(fields, called=called), called, as_json=as_json)
+    timer = NewTimer.from_fields(fields, called=called)
+    done = _schedule_one(timer, called, as_json=as_json)
+    if at is not None and timer.zone != "UTC" and (skipped := parse_written(at, zone_of(timer.zone)).skipped):
+        print_note(
+            f"the clock of {timer.zone} skips {skipped.isoformat()}; the timer is due later, by the clock's jump"
+        )
+    return done
 
 
 def _schedule_one(timer: NewTimer, called: Mapping[str, str], *, as_json: bool) -> int:

@@ -73,6 +73,15 @@ def test_a_cron_rule_is_accepted_by_both_options(shell: Shell) -> None:
         assert timer["due_date"] == done.json["due_date"]
 
 
+@pytest.mark.parametrize("at", [["2031-03-30T02:30", "--zone", "Europe/Berlin"], ["2031-03-30T02:30[Europe/Berlin]"]])
+def test_a_local_time_that_the_clock_skips_moves_forward_with_a_note(shell: Shell, at: list[str]) -> None:
+    done = shell("schedule", "--at", *at, "--json")
+
+    assert shown(shell, done.json["timer_key"])["due_date"] == "2031-03-30T01:30:00Z"
+    assert "the clock of Europe/Berlin skips 2031-03-30T02:30:00; the timer is due later" in done.err
+    assert "skips" not in shell("schedule", "--at", "2031-03-30T03:30", "--zone", "Europe/Berlin").err
+
+
 def test_an_invalid_timer_is_refused_with_the_option_and_not_stored(shell: Shell) -> None:
     cases: list[tuple[list[str], list[str]]] = [
         (["--at", "infinity"], ["--at 'infinity'", "not an ISO 8601 date-time", "years 0001 to 9999"]),
