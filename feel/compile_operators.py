@@ -11,7 +11,7 @@ from shardclock_server.feel.code import Code, CompileScope, Scope
 from shardclock_server.feel.ranges import passes
 from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, UnaryTest
 from shardclock_server.feel.types import is_instance
-from shardclock_server.feel.values import NUMBER, FeelValue, both, equal, less
+from shardclock_server.feel.values import NUMBER, FeelValue, both, equal, less, opposite
 
 OPERATIONS = {
     "-": arithmetic.subtract,
@@ -63,7 +63,7 @@ def compile_between(node: Between, compile_scope: CompileScope) -> Code:
     def code(scope: Scope) -> FeelValue:
         found = value(scope)
         below, above = less(found, low(scope)), less(high(scope), found)
-        return both(_opposite(below), _opposite(above))
+        return both(opposite(below), opposite(above))
 
     return code
 
@@ -149,7 +149,7 @@ def _logic_of_two(left: Code, right: Code, *, decisive: bool) -> Code:
 
 
 def _not(code: Code) -> Code:
-    return lambda scope: _opposite(code(scope))
+    return lambda scope: opposite(code(scope))
 
 
 FAST_OPERATORS: dict[str, Callable[[Code, Code], Code]] = {
@@ -169,19 +169,15 @@ def _test(node: UnaryTest, compile_scope: CompileScope) -> Callable[[Scope, Feel
         case "=":
             return lambda scope, value: equal(value, operand(scope), scope.budget)
         case "!=":
-            return lambda scope, value: _opposite(equal(value, operand(scope), scope.budget))
+            return lambda scope, value: opposite(equal(value, operand(scope), scope.budget))
         case "<":
             return lambda scope, value: less(value, operand(scope))
         case ">":
             return lambda scope, value: less(operand(scope), value)
         case "<=":
-            return lambda scope, value: _opposite(less(operand(scope), value))
-    return lambda scope, value: _opposite(less(value, operand(scope)))
+            return lambda scope, value: opposite(less(operand(scope), value))
+    return lambda scope, value: opposite(less(value, operand(scope)))
 
 
 def _membership(test: Code) -> Callable[[Scope, FeelValue], bool | None]:
     return lambda scope, value: passes(value, test(scope), scope.budget)
-
-
-def _opposite(answer: FeelValue) -> bool | None:
-    return None if answer is None else not answer

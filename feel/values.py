@@ -97,6 +97,11 @@ def both(first: bool | None, second: bool | None) -> bool | None:
     return None if first is None or second is None else True
 
 
+def opposite(result: FeelValue) -> bool | None:
+    """Return the opposite of true or false, and null for null, as `not` does."""
+    return None if result is None else not result
+
+
 def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> bool | None:
     """Return whether two values are equal; None if their kinds differ. Null is equal only to null.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shardclock_server.feel.functions.registry import builtin
 from shardclock_server.feel.ranges import contains
-from shardclock_server.feel.values import OPEN, FeelValue, Range, less
+from shardclock_server.feel.values import OPEN, FeelValue, Range, less, opposite
 
 Answer = bool | None
 # A bound of a range: a value, and 0 for the value, 1 for just after the value, -1 for just before the value.
@@ -40,10 +40,6 @@ def _both(*answers: Answer) -> Answer:
     return None if None in answers else all(answers)
 
 
-def _negated(answer: Answer) -> Answer:
-    return None if answer is None else not answer
-
-
 def _before(left: FeelValue, right: FeelValue) -> Answer:
     return _precedes(_end(left), _start(right))
 
@@ -55,25 +51,25 @@ def _meets(left: FeelValue, right: FeelValue) -> Answer:
 def _includes(left: FeelValue, right: FeelValue) -> Answer:
     if isinstance(left, Range) and not isinstance(right, Range):
         return contains(left, right)
-    return _both(_negated(_precedes(_start(right), _start(left))), _negated(_precedes(_end(left), _end(right))))
+    return _both(opposite(_precedes(_start(right), _start(left))), opposite(_precedes(_end(left), _end(right))))
 
 
 def _overlaps(left: FeelValue, right: FeelValue) -> Answer:
-    return _both(_negated(_precedes(_end(left), _start(right))), _negated(_precedes(_end(right), _start(left))))
+    return _both(opposite(_precedes(_end(left), _start(right))), opposite(_precedes(_end(right), _start(left))))
 
 
 def _overlaps_before(left: FeelValue, right: FeelValue) -> Answer:
     return _both(
-        _overlaps(left, right), _precedes(_start(left), _start(right)), _negated(_precedes(_end(right), _end(left)))
+        _overlaps(left, right), _precedes(_start(left), _start(right)), opposite(_precedes(_end(right), _end(left)))
     )
 
 
 def _finishes(left: FeelValue, right: FeelValue) -> Answer:
-    return _both(_same(_end(left), _end(right)), _negated(_precedes(_start(left), _start(right))))
+    return _both(_same(_end(left), _end(right)), opposite(_precedes(_start(left), _start(right))))
 
 
 def _starts(left: FeelValue, right: FeelValue) -> Answer:
-    return _both(_same(_start(left), _start(right)), _negated(_precedes(_end(right), _end(left))))
+    return _both(_same(_start(left), _start(right)), opposite(_precedes(_end(right), _end(left))))
 
 
 def _coincides(left: FeelValue, right: FeelValue) -> Answer:
