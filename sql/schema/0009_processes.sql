@@ -224,7 +224,6 @@ comment on column shardclock.subscriptions.is_once is 'Whether the first message
 
 create table shardclock.messages (
     message_key bigint not null,
-    published_at timestamptz not null default now(),
     expires_at timestamptz not null,
     tenant_id text not null,
     name text not null,
