@@ -96,7 +96,7 @@ class Attention:
 
     @property
     def incident_groups(self) -> list[Sequence[FoundIncident]]:
-        """Groups of incidents with the same process, node and sentence; the largest group comes first."""
+        """The incidents, grouped by process, node and message; the largest group comes first."""
         groups: dict[tuple[str, str, str], list[FoundIncident]] = {}
         for it in self.incidents:
             groups.setdefault((it.process_id, it.node_id, it.sentence), []).append(it)

@@ -104,7 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes",
         type=float,
-        help="the length of the faults in minutes; by default enough for 50 faults of each kind",
+        help="how many minutes the faults last; by default, until each kind of fault has happened 50 times",
     )
     parser.add_argument(
         "--seed", type=int, default=secrets.randbelow(10**6), help="the seed of an earlier run, to repeat the run"

@@ -1,4 +1,4 @@
-"""Test that a handler's result for a service task becomes variables, or fails the attempt with a sentence."""
+"""Test which results of a handler become variables of its service task, and which results fail the attempt."""
 
 from __future__ import annotations
 

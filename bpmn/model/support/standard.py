@@ -183,7 +183,7 @@ ATTRIBUTES: SupportTable = {
         "innerParticipantRef", "outerParticipantRef", "inputDataRef", "outputDataRef", "extensionAttributeDefinition",
         "extensionDefinition", "isReference", "valueRef", "script", "scriptLanguage",
     ),
-    # Attributes of the elements that the reader itself refuses.
+    # These attributes belong only to elements that the reader refuses.
     **for_names(
         refused("belongs to an unsupported element"),
         "activityRef", "waitForCompletion", "ordering", "cancelRemainingInstances", "loopMaximum", "testBefore",
