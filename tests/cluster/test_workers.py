@@ -201,7 +201,7 @@ def start(up: ClusterProcess, order: int) -> int:
 
 
 def task_of(up: ClusterProcess, instance_key: int) -> Any:
-    tasks = said(up, "tasks", "list", "--instance", str(instance_key))
+    tasks = said(up, "tasks", "list", "--instance", str(instance_key))["tasks"]
     return tasks[0]["task_key"] if tasks else None
 
 

@@ -38,7 +38,7 @@ class Operation(Answer):
     interface: str = Field(description="api, cli or console")
     by_operator: bool = Field(description="whether an operator began the operation: a key for all tenants, or the CLI")
     key_prefix: str | None = Field(
-        description="the prefix of the API key; null without an API key, and if a tenant reads an operation of an operator"
+        description="the prefix of the API key; null without an API key, or if a tenant reads an operator's operation"
     )
     key_name: str | None
     role: str | None = Field(description="the database role of the login; null for a tenant")
