@@ -132,7 +132,7 @@ class LocalHosts:
         return process
 
     def clear(self) -> None:
-        """Remove nothing, because hosts of local keepers leave no files."""
+        """Remove nothing: a host removes its own directory, and the next `up` a killed host's directory."""
 
     def order(self) -> bytes:
         """Return the line with the configuration of a host."""

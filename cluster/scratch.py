@@ -15,8 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-import psutil
-
 from shardclock_server.embedded.memory import MEMORY
 
 PREFIX = "shardclock-"
@@ -128,8 +126,14 @@ def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
 
     If the directory is abandoned, this process holds the directory's lock until `open_files` is closed.
     """
+    import psutil  # its import takes 20 ms, and only this function needs it
+
     # The children of a killed process may continue: Postgres for a long time, other children for a moment.
-    return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
+    return _has_no_owner(path, open_files) and not any(
+        str(path) in argument
+        for process in psutil.process_iter(["cmdline"])
+        for argument in process.info["cmdline"] or ()
+    )
 
 
 def _has_no_owner(path: Path, open_files: ExitStack) -> bool:
@@ -142,10 +146,3 @@ def _has_no_owner(path: Path, open_files: ExitStack) -> bool:
     except OSError:
         return False
     return True
-
-
-def _names(process: psutil.Process, path: Path) -> bool:
-    try:
-        return any(str(path) in argument for argument in process.cmdline())
-    except psutil.Error:
-        return False

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from shardclock_server.cluster import scratch
+from shardclock_server.cluster.host_process import LOCAL_HOST
 from shardclock_server.cluster.scratch import LOCK, PLACE_BYTES_MAX, NoPlace, Scratch, remove_abandoned, short_place
+from tests.support.program import until
 
 MAKE = (
     "import pathlib, sys; from shardclock_server.cluster import scratch; s = scratch.Scratch.make('test');"
@@ -44,6 +46,15 @@ def start(program: str, *arguments: Path) -> tuple[subprocess.Popen[str], list[s
     )
     assert process.stdout is not None
     return process, process.stdout.readline().split()
+
+
+def start_local_host(temp: Path) -> subprocess.Popen[str]:
+    """Start a host of local keepers, and wait for the socket of its fork server."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", LOCAL_HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    until(lambda: list(temp.rglob("listener-*")), "the socket of its fork server")
+    return process
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -92,6 +103,21 @@ def test_directories_of_a_live_process_are_not_removed(temp: Path) -> None:
     assert remove_abandoned() == []
     kill(child)
     assert remove_abandoned() == [Path(path)]
+
+
+def test_the_host_of_local_keepers_leaves_no_directory(temp: Path) -> None:
+    host = start_local_host(temp)
+    host.communicate()  # the end of its input stops the host
+
+    assert host.returncode == 0
+    assert list(temp.iterdir()) == []
+
+
+def test_the_directory_of_a_killed_host_of_local_keepers_is_removed(temp: Path) -> None:
+    kill(start_local_host(temp))
+
+    (path,) = list(temp.iterdir())
+    assert _eventually_removed(path)
 
 
 def test_directories_of_other_programs_are_not_removed(temp: Path) -> None:
