@@ -38,10 +38,10 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """Create a database and a cluster for one scenario, and remove both after the scenario."""
+    """Create a database and a cluster on Ray without a stand-by for one scenario; remove both after the scenario."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
     settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(
-        update={"dsn": None, "metrics_port": 0, "gateway_enabled": False}
+        update={"dsn": None, "metrics_port": 0, "gateway_enabled": False, "standby": False}
     )
     try:
         with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:

@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.cases import CASES, drain
 from benchmarks.cases.case import lags_of
-from benchmarks.contenders import Limit, Peer
+from benchmarks.contenders import Limit, OnRay, Peer
 from benchmarks.contenders import installed as installed_peers
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
 from benchmarks.contenders.installed import versions
@@ -205,3 +205,15 @@ async def test_an_interrupted_benchmark_drops_its_databases(dsn: str, number: si
 
     assert running.returncode != 0
     assert await databases(dsn) == []
+
+
+@pytest.mark.ray
+async def test_our_shards_are_actors_of_ray(dsn: str) -> None:
+    ours = OnRay(1)
+    await ours.open(dsn)
+    try:
+        await ours.launch()
+
+        assert len(ours.processes()) == 1
+    finally:
+        await ours.close()
