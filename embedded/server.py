@@ -28,8 +28,9 @@ from shardclock_server.embedded.postmaster import (
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
-# Options with the default values of libpq for a socket; asyncpg would otherwise read them from the environment.
-COMPLETE = "sslmode=disable&target_session_attrs=any&gsslib=gssapi"
+# Options with the default values of libpq for a socket; drivers would otherwise read them from the environment. The
+# drivers for Go and Rust refuse an address with an option that they don't know, such as gsslib.
+COMPLETE = "sslmode=disable&target_session_attrs=any"
 LOCK_S = START_S + STOP_S  # another process can start or stop the server within this time
 
 
@@ -75,9 +76,9 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """Return the server's address for asyncpg and psql, which is the same after a restart.
+        """Return the server's address for psql and for drivers of all languages; a restart keeps the address.
 
-        The address contains all options, so environment variables such as `PGSSLMODE` have no effect.
+        The address contains options, so environment variables such as `PGSSLMODE` have no effect.
         """
         host = quote(str(self._postmaster.socket_dir), safe="/")
         return f"postgresql://postgres:@/postgres?host={host}&port={PORT}&{COMPLETE}"

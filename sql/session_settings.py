@@ -87,13 +87,16 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
     errors:  PoolerInBetween  a pooler refuses or drops the settings, or shares the backend with other clients
              Exception        any error of asyncpg when it can't connect
     """
+    is_without_tls = parse_qs(urlsplit(dsn).query).get("sslmode", [""])[-1] == "disable"
     try:
         connection = await asyncpg.connect(
             dsn,
             server_settings=dict(settings),
             timeout=timeout_s,
-            # The argument keeps asyncpg from reading PGSSLNEGOTIATION; without TLS it has no other effect.
-            direct_tls=False if _is_without_tls(dsn) else None,
+            # These two arguments keep asyncpg from reading PGSSLNEGOTIATION and PGGSSLIB, which the embedded Postgres
+            # ignores; without TLS they have no other effect.
+            direct_tls=False if is_without_tls else None,
+            gsslib="gssapi" if is_without_tls else None,
             # With asyncpg's default, a statement of more than 15 KiB is planned at each call; apply_steps.sql then took
             # 4 ms.
             max_cacheable_statement_size=0,
@@ -113,10 +116,6 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
         connection.terminate()
         raise
     return connection
-
-
-def _is_without_tls(dsn: str) -> bool:
-    return parse_qs(urlsplit(dsn).query).get("sslmode", [""])[-1] == "disable"
 
 
 def _with_its_name(error: FileNotFoundError, dsn: str) -> FileNotFoundError:

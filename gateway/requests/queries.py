@@ -1,8 +1,11 @@
-"""Check a query: each parameter must be known, must occur once, and must be a text that can be stored."""
+"""Check a query: each parameter must be known, must occur once, and must be a text that can be stored.
+
+A number must consist of digits and a sign; pydantic also accepts `1_0`, ` 5` and `5.0`.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
 from fastapi.dependencies.models import Dependant
@@ -11,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.requests import Request
 
-from shardclock.api.codes import REFUSED
+from shardclock.api.codes import REFUSED, invalid
 from shardclock.jsonb import NOT_UTF8, fault_of
 from shardclock_server.gateway.requests.callers import TENANT_HEADER
 from shardclock_server.gateway.requests.paths import refuse_unreadable_path
@@ -24,6 +27,7 @@ LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
     re.IGNORECASE,
 )
+WHOLE = re.compile("-?[0-9]+", re.ASCII)
 
 
 async def known_query(request: Request) -> None:
@@ -35,6 +39,8 @@ async def known_query(request: Request) -> None:
     route = request.scope.get("route")
     if request.scope["query_string"] and isinstance(route, APIRoute):
         check_query(request, _known_by(route))
+        for name, field in _fields_of(route.dependant):
+            _check_number(name, field, request.query_params.getlist(name))
 
 
 def takes_query(request: Request, name: str) -> bool:
@@ -80,6 +86,15 @@ def _check_value(name: str, given: bytes) -> None:
             f"{name} {shortened(text)} is refused: a + in a query is a space; write %2B for a plus sign, and %20 for a"
             " space",
         )
+
+
+def _check_number(name: str, field: FieldInfo, values: Iterable[str]) -> None:
+    kind = field.annotation
+    if int not in (get_args(kind) or (kind,)):
+        return
+    for value in values:
+        if not WHOLE.fullmatch(value):
+            raise Problem(invalid(name), f"{name} {shortened(value)} is refused: it must be a whole number, such as 10")
 
 
 def _known_by(route: APIRoute) -> dict[str, bool]:

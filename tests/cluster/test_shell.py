@@ -7,6 +7,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -108,6 +109,15 @@ async def test_no_variable_of_libpq_reaches_a_session_on_the_embedded_postgres(
 
     assert found is not None
     assert tuple(found) == ("postgres", "postgres", "UTC", "UTF8")
+
+
+def test_the_address_of_the_embedded_postgres_has_only_options_that_drivers_of_all_languages_know(
+    embedded: EmbeddedPostgres,
+) -> None:
+    options = parse_qs(urlsplit(embedded.dsn).query)
+
+    # pgx (Go) and tokio-postgres (Rust) refuse all other options.
+    assert options.keys() <= {"host", "port", "sslmode", "target_session_attrs"}
 
 
 async def test_files_of_libpq_in_the_home_directory_have_no_effect(
