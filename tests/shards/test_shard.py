@@ -162,7 +162,7 @@ async def test_a_drained_shard_releases_its_timers_within_a_second_and_another_s
 ) -> None:
     ahead: dict[str, Any] = {"horizon_s": 5.0, "lease_s": 60.0, "queue_max": 20_000}
     first = await pool.start(**ahead)
-    keys = await pool.lease(first, 5_000, "now() + interval '2 s' + i * interval '0.1 ms'")
+    keys = await pool.lease(first, 5_000, "now() + interval '4 s' + i * interval '0.1 ms'")
 
     asked_at = time.monotonic()
     await pool.drain(first)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 import ray
 
-from shardclock import Canceled, Completed, RunOrder
+from shardclock import Canceled, Completed, Job, JobCall, RunOrder
 from shardclock.executor import call_server, importing, runs
 from shardclock.executor.actors import RunActor
 from shardclock_server.workers.run_resources import RunResources
@@ -34,13 +36,27 @@ async def {job}_ends(run):
 
 
 @pytest.fixture
-def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
+async def started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[Started]:
+    """Start the app in this process; at the end no run is left, because a run redirects the output of the process."""
+    calls: list[JobCall] = []
+    stdout = sys.stdout
+
+    def recorded(job: Job, run: RunOrder) -> JobCall:
+        calls.append(JobCall(job, run))
+        return calls[-1]
+
+    monkeypatch.setattr(runs, "JobCall", recorded)
     monkeypatch.setattr(importing, "lower_priority", lambda _: None)
     # not called, because the call would end the test's own process
     monkeypatch.setattr(runs, "live_for", lambda _: None)
     name = f"runs_of_{request.node.name}"
     (tmp_path / f"{name}.py").write_text(APP.format(job=name[:80]))
-    return Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)
+    yield Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)
+    for call in calls:
+        call.cancel()
+    await eventually(lambda: sys.stdout is stdout)
 
 
 def order(job: str, request: pytest.FixtureRequest) -> RunOrder:
