@@ -9,8 +9,9 @@ from shardclock_server.timers.duration import ceiling
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
 
-# asyncpg stores an aware `datetime.max` as 'infinity', which is not a due date. Paused timers have the microsecond
-# before `datetime.max` as their due date.
+# asyncpg stores an aware `datetime.min` as '-infinity' and `datetime.max` as 'infinity', which are not due dates.
+# Paused timers have the microsecond before `datetime.max` as their due date.
+EARLIEST_DUE_DATE = datetime.min.replace(tzinfo=UTC) + timedelta(microseconds=1)
 LATEST_DUE_DATE = datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=2)
 
 DUE_DATE_CHARS_MAX = 128
@@ -76,7 +77,7 @@ def parse_written(text: str, zone: ZoneInfo | None = None) -> ParsedMoment:
             _check_offset(text, written, clock)
         moment = to_utc(written, clock) if offset is None else written.astimezone(UTC)
         finer = ceiling(fraction or "0", unit_us=1_000_000)
-        if moment + finer <= LATEST_DUE_DATE:
+        if EARLIEST_DUE_DATE <= moment + finer <= LATEST_DUE_DATE:
             local = written.replace(tzinfo=None) + finer
             return ParsedMoment(moment + finer, local if is_local and not exists(local, clock) else None)
     except OverflowError:

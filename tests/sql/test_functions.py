@@ -85,6 +85,7 @@ ONCE_RULE = "give exactly one of due_date, delay and schedule, not {}"
 REFUSED: list[tuple[dict[str, str], str]] = [
     ({"due_date": "'infinity'"}, f"due_date 'infinity' {YEARS_RULE}"),
     ({"due_date": "'-infinity'"}, f"due_date '-infinity' {YEARS_RULE}"),
+    ({"due_date": "'0001-01-01T00:00Z'"}, f"due_date '0001-01-01 00:00:00+00' {YEARS_RULE}"),
     ({"due_date": "'20000-01-01T00:00:00Z'"}, f"due_date '20000-01-01 00:00:00+00' {YEARS_RULE}"),
     ({"due_date": "'9999-12-31 23:59:59.999999Z'"}, f"due_date '9999-12-31 23:59:59.999999+00' {YEARS_RULE}"),
     ({"due_date": "'0044-03-15 00:00:00Z BC'"}, f"due_date '0044-03-15 00:00:00+00 BC' {YEARS_RULE}"),

@@ -99,8 +99,9 @@ REFUSED_REPEATS = [
     ("R/2024-01-01T00:00:00Z/2023-01-01T00:00:00Z", "ends before or at its beginning"),
     ("R/2024-01-01T00:00Z[UTC]/2024-01-02T00:00Z[Europe/Berlin]", "names the time zones Europe/Berlin and 'UTC'"),
     ("R/2024-01-01T00:00[localtime]/P1D", "'localtime' is not an IANA time zone"),
+    ("R/0001-01-01T00:00Z/P1D", "falls outside the years 0001 to 9999 in UTC"),
     (
-        "R/0001-01-01T00:00:00Z[America/New_York]/P1D",
+        "R/0001-01-01T00:00:01Z[America/New_York]/P1D",
         "leaves the years 0001 to 9999 on the clock of America/New_York",
     ),
     *[(text, "is not an ISO 8601 repeat") for text in ("", "/", "R", "R3", "R5/", "r3/PT1S", "R++3/PT1S")],

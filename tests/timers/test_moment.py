@@ -24,7 +24,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
         ("2026-01-31T08:00:00,000001Z", datetime(2026, 1, 31, 8, 0, 0, 1, UTC)),
         ("2026-01-31T08:00:00.000000001Z", datetime(2026, 1, 31, 8, 0, 0, 1, UTC)),
         ("2026-12-31T23:59:59.9999999Z", datetime(2027, 1, 1, tzinfo=UTC)),
-        ("0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC)),
+        ("0001-01-01T00:00:00.000001Z", datetime(1, 1, 1, 0, 0, 0, 1, UTC)),
         ("9999-12-31T23:59:59.999997Z", LATEST_DUE_DATE),
     ],
     ids=shortened,
@@ -54,7 +54,7 @@ def test_a_due_date_without_an_offset_is_refused_with_the_way_out(text: str) -> 
         # The hour that is skipped: an hour later. The offset before the gap gives the same moment.
         ("2024-03-31T02:30[Europe/Berlin]", datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
         ("2024-03-31T02:30+01:00[Europe/Berlin]", datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
-        ("0001-01-01T00:00Z[America/New_York]", datetime(1, 1, 1, tzinfo=UTC)),
+        ("0001-01-01T00:01Z[America/New_York]", datetime(1, 1, 1, 0, 1, tzinfo=UTC)),
     ],
 )
 def test_a_zone_in_brackets_selects_the_clock(text: str, moment: datetime) -> None:
@@ -113,6 +113,7 @@ def test_the_canonical_text_of_a_moment_reads_back(text: str) -> None:
         ("2026-01-31T08:00:00." + "0" * 100_000 + "Z", "is not an ISO 8601 date-time"),
         ("0000-01-01T00:00:00Z", "names a day that is not in the calendar"),
         ("2026-02-29T00:00:00Z", "names a day that is not in the calendar"),
+        ("0001-01-01T00:00:00Z", "falls outside the years 0001 to 9999 in UTC"),
         ("0001-01-01T00:00:00+00:01", "falls outside the years 0001 to 9999 in UTC"),
         ("9999-12-31T23:59:59-00:01", "falls outside the years 0001 to 9999 in UTC"),
         ("9999-12-31T23:59:59.9999971Z", "falls outside the years 0001 to 9999 in UTC"),

@@ -11,8 +11,9 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- The last moment of the year 9999 is refused, because a paused timer has this due_date.
-    if due_date >= '0001-01-01 00:00:00+00' and due_date < '9999-12-31 23:59:59.999998+00' then
+    -- The first moment of the year 1 is refused, because asyncpg sends it as -infinity. The last moment of the year
+    -- 9999 is refused, because a paused timer has this due_date.
+    if due_date > '0001-01-01 00:00:00+00' and due_date < '9999-12-31 23:59:59.999998+00' then
         return due_date;
     end if;
     raise exception '% % is out of range: a timer is due in the years 1 to 9999', field, quote_literal(left(given, 60))

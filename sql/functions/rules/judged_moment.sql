@@ -68,7 +68,7 @@ begin
         return;
     end if;
     moment := moment + ceil(('0.' || coalesce(m[7], '0'))::numeric * 1000000) * interval '1 microsecond';
-    if moment not between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999997+00' then
+    if moment not between '0001-01-01 00:00:00.000001+00' and '9999-12-31 23:59:59.999997+00' then
         refusal := shardclock.shown(given) || ' falls outside the years 0001 to 9999 in UTC; choose a moment within';
     end if;
 end
