@@ -40,10 +40,13 @@ ROUTE_HEADERS = {
 async def caller_of(request: Request) -> Caller:
     """Authenticate the caller of a request.
 
-    errors:  Problem           the API key is unknown
+    errors:  Problem           the API key is unknown, or a change has If-None-Match
              StoreUnavailable  the key can't be read now
     """
     caller = await gateway_of(request).callers.caller_of(request.headers)
+    # RFC 9110, 13.1.2: a false If-None-Match forbids the change, and no route evaluates it.
+    if request.method not in SAFE_METHODS and "if-none-match" in request.headers:
+        raise Problem(REFUSED, "If-None-Match has no effect here: POST /v1/timers refuses a taken name without it")
     request.state.tenant_id = caller.tenant_id  # the metrics count requests by tenant
     return caller
 

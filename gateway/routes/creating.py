@@ -77,8 +77,6 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
     gateway = gateway_of(request)
     if "if-match" in request.headers:
         raise Problem(REFUSED, "If-Match has no effect here: send it with PATCH, or with a verb of a timer")
-    if "if-none-match" in request.headers:
-        raise Problem(REFUSED, "If-None-Match has no effect here: POST /v1/timers refuses a taken name without it")
     wait_s = wait_s_of(request.query_params.get("wait"))
     if wait_s is None:
         outcome = await write_timer(gateway, caller, timer, idempotent)

@@ -261,8 +261,13 @@ async def test_the_header_if_match_is_refused_for_a_replacement(api: Api) -> Non
 
 async def test_the_header_if_none_match_is_refused_and_a_post_refuses_a_used_name(api: Api) -> None:
     await made(api, name="n")
-    refused = await api.put("/v1/timers/by-name/n", HOUR, If_None_Match="*")
-    refused.assert_problem("refused", 422, "If-None-Match", "POST /v1/timers")
+    for refused in (
+        await api.put("/v1/timers/by-name/n", HOUR, If_None_Match="*"),
+        await api.patch("/v1/timers/by-name/n", {"shift": "PT1S"}, If_None_Match="*"),
+        await api.post("/v1/timers/by-name/n/pause", {}, If_None_Match='"x"'),
+        await api.post("/v1/timers/bulk/cancel", {"name_prefix": "n"}, If_None_Match="*"),
+    ):
+        refused.assert_problem("refused", 422, "If-None-Match", "POST /v1/timers")
     (await api.post("/v1/timers", {**HOUR, "name": "n"})).assert_problem("name_taken", 409)
     assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
 
