@@ -41,7 +41,7 @@ from shardclock_server.service import processes
 from shardclock_server.sql.cluster.holders import ENGINE
 from shardclock_server.sql.processes import instances, tasks
 from shardclock_server.sql.session import Session
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, done, failed
+from tests.support.deliveries import HANDLER, deliver, done, failed, serving_worker
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.shard_pool import incarnation
 from tests.support.sql_client import call, schedule
@@ -173,11 +173,9 @@ async def test_a_firing_deletes_appends_and_inserts_the_next_occurrence_in_one_c
 
 
 async def test_a_delivery_is_recorded_from_its_firing_to_its_end(dsn: str) -> None:
-    await declare(dsn, HANDLER)
     await add_holder(dsn, HOLDER)
-    await add_worker(dsn, 7)
 
-    async with recorded(dsn) as recorder, HolderClient(dsn, HOLDER) as shard, WorkerClient(dsn, 7) as worker:
+    async with recorded(dsn) as recorder, HolderClient(dsn, HOLDER) as shard, serving_worker(dsn, 7) as worker:
         (key,) = await deliver(shard)
         (first,) = await worker.take()
         await worker.settle(failed(first, delay_s=0.0))

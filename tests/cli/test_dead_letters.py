@@ -16,7 +16,7 @@ from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_code, assert_refused
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
+from tests.support.deliveries import HANDLER, bury, dead, deliver, serving_worker
 from tests.support.factories import HolderClient, add_holder
 from tests.support.program import Shell
 
@@ -33,11 +33,9 @@ def letters(shell: Shell) -> list[int]:
 
     async def let_die() -> list[int]:
         dsn = shell.dsn
-        await declare(dsn, HANDLER, OTHER)
         await add_holder(dsn, 1)
-        await add_worker(dsn, 11)
         keys = []
-        async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11, targets=(HANDLER, OTHER)) as worker:
+        async with HolderClient(dsn, holder=1) as shard, serving_worker(dsn, targets=(HANDLER, OTHER)) as worker:
             for target, tenant in ((HANDLER, "default"), (HANDLER, "default"), (OTHER, "acme")):
                 keys += await deliver(shard, target=target, tenant_id=f"'{tenant}'", payload="'{\"order\": 42}'")
                 await worker.settle(*map(dead, await worker.take()))

@@ -11,16 +11,7 @@ import pytest
 
 from shardclock.api.refusals.deliveries import DELIVERY_CLAIMED, UNKNOWN_DELIVERY
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_code, assert_refused
-from tests.support.deliveries import (
-    HANDLER,
-    WorkerClient,
-    add_deliveries,
-    add_worker,
-    declare,
-    deliver,
-    deliveries,
-    failed,
-)
+from tests.support.deliveries import HANDLER, add_deliveries, deliver, deliveries, failed, serving_worker
 from tests.support.factories import HolderClient, add_holder
 from tests.support.program import Shell
 
@@ -34,10 +25,8 @@ def keys(shell: Shell) -> list[int]:
 
     async def make() -> list[int]:
         dsn = shell.dsn
-        await declare(dsn, HANDLER, OTHER)
         await add_holder(dsn, 1)
-        await add_worker(dsn, 11)
-        async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11, targets=(HANDLER, OTHER)) as worker:
+        async with HolderClient(dsn, holder=1) as shard, serving_worker(dsn, targets=(HANDLER, OTHER)) as worker:
             failing = await deliver(shard)
             await worker.settle(*[failed(it, reason=LONG) for it in await worker.take()])
             in_hand = await deliver(shard)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from shardclock_server.cluster.testing import SteppedCluster, cluster
 from tests.support.bpmn import job, model
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
+from tests.support.deliveries import dead, deliver, failed, serving_worker
 from tests.support.factories import HolderClient, add_holder
 from tests.support.gateways import Api
 
@@ -59,10 +59,8 @@ async def test_the_delivery_of_a_service_task_can_be_shown_retried_and_cancelled
 
 
 async def test_a_pending_delivery_is_shown_as_in_the_list(dsn: str, api: Api) -> None:
-    await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+    async with HolderClient(dsn, holder=1) as shard, serving_worker(dsn) as worker:
         (key,) = await deliver(shard)
         waiting = (await api.get(f"/v1/deliveries/{key}")).json
         await worker.settle(*map(failed, await worker.take()))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, failed, let_die
+from tests.support.deliveries import HANDLER, deliver, failed, let_die, serving_worker
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare as declare_jobs
@@ -141,10 +141,8 @@ async def test_another_tenants_endpoint_is_not_found(api: Api) -> None:
 
 
 async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, api: Api) -> None:
-    await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+    async with HolderClient(dsn, holder=1) as shard, serving_worker(dsn) as worker:
         keys = [*await deliver(shard), *await deliver(shard)]
         await worker.settle(*map(failed, await worker.take()))
 

@@ -19,17 +19,7 @@ from shardclock_server.service.deliveries import DeliveryResult
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
-from tests.support.deliveries import (
-    HANDLER,
-    WorkerClient,
-    add_deliveries,
-    add_worker,
-    dead,
-    declare,
-    deliver,
-    done,
-    failed,
-)
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, dead, deliver, done, failed, serving_worker
 from tests.support.factories import HolderClient
 from tests.support.refusals import refusing
 
@@ -39,9 +29,7 @@ EACH = DeliveryFilter()
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
     """Start a worker that holds all slots."""
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11) as hand:
+    async with serving_worker(dsn) as hand:
         yield hand
 
 

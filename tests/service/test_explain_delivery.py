@@ -15,7 +15,7 @@ from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.deliveries.settle import Settlement
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, done, failed
+from tests.support.deliveries import WorkerClient, dead, deliver, done, failed, serving_worker
 from tests.support.factories import HolderClient, add_timers, query
 
 STALE = """
@@ -28,9 +28,7 @@ STALE = """
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
     """Start a worker that the test steps by hand, and declare its handler."""
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 0xCAFE)
-    async with WorkerClient(dsn, 0xCAFE) as hand:
+    async with serving_worker(dsn, 0xCAFE) as hand:
         yield hand
 
 

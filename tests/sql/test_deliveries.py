@@ -10,7 +10,7 @@ import pytest
 
 from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.session import StatementRefused
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, deliveries
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, deliveries, serving_worker
 from tests.support.factories import HolderClient, add_schedule, add_timers, intents, query, value
 
 pytestmark = pytest.mark.each_version
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.each_version
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11) as hand:
+    async with serving_worker(dsn) as hand:
         yield hand
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from shardclock_server.sql.deliveries.claim import DeliveryScan, Lane, Position, claim_deliveries
-from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, serving_worker
 from tests.support.factories import query
 from tests.support.plans import prepare
 
@@ -20,9 +20,7 @@ ORDERS, CARTS = Lane(HANDLER, "acme"), Lane(CART, "acme")
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    await declare(dsn, HANDLER, CART)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11, targets=[HANDLER, CART]) as hand:
+    async with serving_worker(dsn, targets=[HANDLER, CART]) as hand:
         yield hand
 
 

@@ -19,13 +19,12 @@ from tests.support.deliveries import (
     HANDLER,
     WorkerClient,
     add_deliveries,
-    add_worker,
     dead,
-    declare,
     deliver,
     deliveries,
     done,
     failed,
+    serving_worker,
 )
 from tests.support.factories import HolderClient, ends, query, recorded, waits
 from tests.support.job_runs import declare as declare_job
@@ -51,9 +50,7 @@ each_verb = pytest.mark.parametrize("verb", [CANCEL, RETRY], ids=["cancel", "ret
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    await declare(dsn, HANDLER, OTHER)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11, targets=[HANDLER, OTHER]) as hand:
+    async with serving_worker(dsn, targets=[HANDLER, OTHER]) as hand:
         yield hand
 
 

@@ -11,16 +11,14 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery, renew_delive
 from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
 from shardclock_server.sql.session import StoreLocked
 from tests.support.deliveries import (
-    HANDLER,
     WorkerClient,
     add_deliveries,
-    add_worker,
     dead,
-    declare,
     deliver,
     deliveries,
     done,
     failed,
+    serving_worker,
 )
 from tests.support.factories import HolderClient, query, recorded, seconds, value
 from tests.support.plans import prepare
@@ -34,9 +32,7 @@ MANY, KEYS = 5_000, range(7, 107)
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
     """Yield a worker with all slots and its own clock."""
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11, now=await shard.value("select now() + interval '1 second'")) as hand:
+    async with serving_worker(dsn, now=await shard.value("select now() + interval '1 second'")) as hand:
         yield hand
 
 

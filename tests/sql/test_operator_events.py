@@ -14,7 +14,7 @@ import pytest
 from shardclock_server.sql.endpoints.endpoints import EndpointName, disable_endpoint, remove_endpoint
 from shardclock_server.sql.notify.events import EVENTS_MAX, send_events
 from shardclock_server.sql.session import Connection, Session
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver, done, failed
+from tests.support.deliveries import HANDLER, WorkerClient, bury, dead, deliver, done, failed, serving_worker
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.operator_events import bodies, events, send, subscribe
 from tests.support.roles import as_role
@@ -37,9 +37,7 @@ ADD_SUBJECTS = """
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11) as hand:
+    async with serving_worker(dsn) as hand:
         yield hand
 
 

@@ -12,7 +12,7 @@ from shardclock_server.sql.cluster.identity import hold, read_identity, release
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.metrics.measures import measure_cluster
 from shardclock_server.sql.session import Session, StatementRefused
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
+from tests.support.deliveries import deliver, serving_worker
 from tests.support.factories import HolderClient, add_holder, add_timers, query, value
 from tests.support.roles import as_role
 
@@ -56,10 +56,8 @@ async def test_no_timer_is_claimed_during_a_hold_and_every_timer_is_claimed_afte
 
 
 async def test_no_delivery_is_claimed_during_a_hold(dsn: str, operator: Session) -> None:
-    await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+    async with HolderClient(dsn, holder=1) as shard, serving_worker(dsn) as worker:
         await deliver(shard, 3)
         await hold(operator, WHY)
         assert await worker.take() == []

@@ -8,28 +8,15 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.deliveries.dead_letters import redrive_dead_letters
-from tests.support.deliveries import (
-    HANDLER,
-    WorkerClient,
-    add_worker,
-    bury,
-    dead,
-    declare,
-    deliver,
-    deliveries,
-    done,
-    failed,
-)
+from tests.support.deliveries import WorkerClient, bury, dead, deliver, deliveries, done, failed, serving_worker
 from tests.support.factories import HolderClient, query, seconds, value
 
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
     """Yield a worker with all slots that has claimed one delivery."""
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 11)
-    await deliver(shard)
-    async with WorkerClient(dsn, 11) as hand:
+    async with serving_worker(dsn) as hand:
+        await deliver(shard)
         yield hand
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from shardclock_server.sql.deliveries.claim import renew_deliveries
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, deliveries, done, failed
+from tests.support.deliveries import WorkerClient, add_worker, dead, deliver, deliveries, done, failed, serving_worker
 from tests.support.factories import HolderClient, query, recorded
 
 pytestmark = pytest.mark.each_version
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.each_version
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
     """Yield a worker with all slots and its own clock."""
-    await declare(dsn, HANDLER)
-    await add_worker(dsn, 11)
-    async with WorkerClient(dsn, 11) as hand:
+    async with serving_worker(dsn) as hand:
         yield hand
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -57,11 +58,9 @@ async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER,
 
 async def let_die(dsn: str, count: int) -> list[int]:
     """Make deliveries dead letters, one after the other; return their keys."""
-    await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
     keys: list[int] = []
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+    async with HolderClient(dsn, holder=1) as shard, serving_worker(dsn) as worker:
         for _ in range(count):
             keys += await deliver(shard)
             await worker.settle(*map(dead, await worker.take()))
@@ -108,6 +107,17 @@ class WorkerClient:
         unsettled = await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
         assert not unsettled.locked, "it was not asked to leave out locked ones"
         return frozenset(it.delivery.claim for it in settlements) - unsettled.lost
+
+
+@asynccontextmanager
+async def serving_worker(
+    dsn: str, holder: int = 11, *, targets: Sequence[str] = (HANDLER,), now: datetime | None = None
+) -> AsyncIterator[WorkerClient]:
+    """Declare handlers, and yield a registered worker for these handlers that has all slots."""
+    await declare(dsn, *targets)
+    await add_worker(dsn, holder)
+    async with WorkerClient(dsn, holder, now, targets) as worker:
+        yield worker
 
 
 def done(delivery: ClaimedDelivery) -> Settlement:
