@@ -112,29 +112,18 @@ async def test_a_due_delivery_keeps_its_turn(
 
 
 @each_verb
-async def test_a_claimed_delivery_is_left_to_its_worker(
-    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
-) -> None:
-    (key,) = await deliver(shard)
-    (mine,) = await worker.take()
-
-    assert await verb.act(operator.session, key) == "IN_HAND"
-
-    assert await worker.settle(done(mine)) == {mine.claim}
-    assert await verb.act(operator.session, key) == "DELIVERED"
-    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
-
-
-@each_verb
-async def test_a_claimed_delivery_is_not_locked_until_the_end_of_the_caller_s_transaction(
+async def test_a_claimed_delivery_is_left_to_its_worker_and_not_locked_until_the_end_of_the_caller_s_transaction(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: DeliveryVerb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
     await operator.begin()
+
     assert await verb.act(operator.session, key) == "IN_HAND"
 
     assert await worker.settle(done(mine)) == {mine.claim}
+    await operator.commit()
+    assert await verb.act(operator.session, key) == "DELIVERED"
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
