@@ -28,14 +28,21 @@ PLANS: list[dict[str, str]] = [{}, {"enable_seqscan": "on", "enable_bitmapscan":
 SCANS = {"Index Scan", "Index Only Scan"}
 
 
-@pytest.mark.exhaustive
-async def test_a_count_of_very_many_timers_reads_an_eighth_of_the_timers(many: str) -> None:
-    count = await prepare(many, "count_due")
+@pytest.mark.parametrize("plans", PLANS, ids=["queue", "command"])
+@pytest.mark.parametrize(
+    "edges",
+    [counting(ALL_TIME), counting(OVERDUE_EDGES, "now() + interval '3 days'")],
+    ids=["all timers", "all timers are overdue"],
+)
+async def test_a_count_of_very_many_timers_reads_an_eighth_of_the_timers(
+    many: str, plans: dict[str, str], edges: list[str]
+) -> None:
+    count = await prepare(many, "count_due", **plans)
 
-    reader = await count.explain(*counting(ALL_TIME))
+    reader = await count.explain(*edges)
 
     assert 0 < reader.rows <= PENDING * (10 + 60) / SLOTS * 1.1
-    assert reader.scans <= SCANS
+    assert plans or reader.scans <= SCANS
     await count.connection.close()
 
 
@@ -83,18 +90,6 @@ async def test_measuring_the_cluster_takes_two_probes_for_each_slot(many: str) -
 
 
 @pytest.mark.parametrize("plans", PLANS)
-async def test_status_estimates_very_many_overdue_timers_from_an_eighth_of_the_timers(
-    many: str, plans: dict[str, str]
-) -> None:
-    count = await prepare(many, "count_due", **plans)
-
-    reader = await count.explain(*counting(OVERDUE_EDGES, "now() + interval '3 days'"))
-
-    assert 0 < reader.rows <= PENDING * (10 + 60) / SLOTS * 1.1
-    await count.connection.close()
-
-
-@pytest.mark.parametrize("plans", PLANS)
 async def test_status_also_reads_one_overdue_timer_for_each_slot(many: str, plans: dict[str, str]) -> None:
     status = await prepare(many, "read_status", **plans)
     was = await value(many, "select reltuples from pg_class where oid = 'shardclock.timers'::regclass")
@@ -134,16 +129,6 @@ async def test_a_forecast_equals_the_coming_timers(many: str) -> None:
     assert not forecast.estimated
     assert forecast.minutes == pytest.approx([600] * 15, abs=1)
     assert forecast.peak_per_s == pytest.approx(10.0, rel=0.02)
-
-
-@pytest.mark.parametrize("plans", PLANS)
-async def test_a_count_never_joins_with_the_full_table(many: str, plans: dict[str, str]) -> None:
-    count = await prepare(many, "count_due", **plans)
-
-    reader = await count.explain(*counting(ALL_TIME))
-
-    assert reader.rows <= PENDING * (10 + 60) / SLOTS * 1.1
-    await count.connection.close()
 
 
 @pytest.mark.exhaustive

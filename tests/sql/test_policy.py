@@ -167,47 +167,52 @@ async def test_a_former_leader_can_not_change_the_number(session: Session) -> No
 # Concurrent changes by an operator and the leader
 
 
-async def test_if_an_operator_changes_the_number_before_the_leader_the_operators_number_is_kept(
-    session: Session,
-) -> None:
-    dsn = as_role(session._dsn.reveal(), SUPERUSER)
+@pytest.fixture
+async def rivals(session: Session) -> AsyncIterator[tuple[HolderClient, HolderClient]]:
+    """Set the bounds 1 and 6; yield an operator and the leader, on connections with transactions."""
     await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
+    dsn = as_role(session._dsn.reveal(), SUPERUSER)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
-        await operator.begin()
-        await scale(operator.session, SHARD, 4)
-        following = await waits(leader, follow(leader.session, 3))
+        yield operator, leader
 
-        await operator.commit()
 
-        assert not await ends(following)
+async def test_if_an_operator_changes_the_number_before_the_leader_the_operators_number_is_kept(
+    session: Session, rivals: tuple[HolderClient, HolderClient]
+) -> None:
+    operator, leader = rivals
+    await operator.begin()
+    await scale(operator.session, SHARD, 4)
+    following = await waits(leader, follow(leader.session, 3))
+
+    await operator.commit()
+
+    assert not await ends(following)
     assert await bounds(session) == (4, None, None, 5_000)
 
 
 async def test_if_an_operator_changes_the_number_after_the_leader_the_operators_number_is_kept(
-    session: Session,
+    session: Session, rivals: tuple[HolderClient, HolderClient]
 ) -> None:
-    dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
-    async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
-        await leader.begin()
-        assert await follow(leader.session, 3)
-        scaling = await waits(operator, scale(operator.session, SHARD, 4))
+    operator, leader = rivals
+    await leader.begin()
+    assert await follow(leader.session, 3)
+    scaling = await waits(operator, scale(operator.session, SHARD, 4))
 
-        await leader.commit()
+    await leader.commit()
 
-        assert await ends(scaling) == (3, 4), "it changed the leader's values"
+    assert await ends(scaling) == (3, 4), "it changed the leader's values"
     assert await bounds(session) == (4, None, None, 5_000)
 
 
-async def test_the_leader_obeys_bounds_that_were_changed_at_the_same_time(session: Session) -> None:
-    dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
-    async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
-        await operator.begin()
-        await set_policy(operator.session, SHARD, wanted_min=1, wanted_max=2, target_per_s=None)
-        following = await waits(leader, follow(leader.session, 5))
+async def test_the_leader_obeys_bounds_that_were_changed_at_the_same_time(
+    session: Session, rivals: tuple[HolderClient, HolderClient]
+) -> None:
+    operator, leader = rivals
+    await operator.begin()
+    await set_policy(operator.session, SHARD, wanted_min=1, wanted_max=2, target_per_s=None)
+    following = await waits(leader, follow(leader.session, 5))
 
-        await operator.commit()
+    await operator.commit()
 
-        assert not await ends(following)
+    assert not await ends(following)
     assert await bounds(session) == (2, 1, 2, 5_000)
