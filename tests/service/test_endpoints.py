@@ -125,9 +125,11 @@ async def test_two_simultaneous_rotations_do_not_undo_each_other(
 async def test_an_endpoint_that_is_the_target_of_a_timer_is_disabled_or_removed_only_with_though_named(
     dsn: str, operator: Session
 ) -> None:
-    await endpoints.add(operator, billing())
-    schedule = "select shardclock.schedule_timer(delay => 'PT1H', target => 'webhook:billing', tenant_id => 'acme')"
-    await query(as_role(dsn, "scheduler"), schedule)
+    # Given another tenant with an endpoint of the same name and a timer
+    for tenant in ("acme", "zoo"):
+        await endpoints.add(operator, replace(billing(), tenant_id=tenant))
+        schedule = "select shardclock.schedule_timer(delay => 'PT1H', target => 'webhook:billing', tenant_id => $1)"
+        await query(as_role(dsn, "scheduler"), schedule, tenant)
 
     disabled = await endpoints.disable(operator, KEY, why="by hand", force=False)
     removed = await endpoints.remove(operator, KEY, force=False)
