@@ -117,18 +117,17 @@ def test_a_service_task_is_shown_with_the_program_that_holds_it(shell: Shell) ->
     assert (as_json["holder"], as_json["worker"]) == (None, "packer-3")
 
 
-def test_a_retried_delivery_is_due_now(shell: Shell, keys: list[int]) -> None:
+def test_one_delivery_is_retried_and_cancelled(shell: Shell, keys: list[int]) -> None:
     failing, in_hand, _ = keys
-    before = waiting(shell)
 
-    done = shell("deliveries", "retry", failing)
-
-    assert (done.code, done.err) == (DONE, f"the next attempt of timer {failing}'s delivery is due now\n")
-    after = waiting(shell)
-    assert after[failing]["next_attempt_at"] < before[failing]["next_attempt_at"]
-    assert after[failing]["failed_attempts"] == 1
+    assert shell("deliveries", "retry", failing).err == f"the next attempt of timer {failing}'s delivery is due now\n"
     assert shell("deliveries", "retry", failing, "--json").json == {"state": "DUE"}
-    assert_code(shell("deliveries", "retry", in_hand, "--json"), DELIVERY_CLAIMED, state="IN_HAND")
+    for verb in ("retry", "cancel"):
+        assert_code(shell("deliveries", verb, in_hand, "--json"), DELIVERY_CLAIMED, state="IN_HAND")
+    done = shell("deliveries", "cancel", failing, "--reason", "refunded by hand")
+    assert (done.code, done.err) == (DONE, f"the delivery of timer {failing} is DISCARDED\n")
+    ((detail,),) = shell.sql("select detail from shardclock.command_log where intent = 'DISCARDED'")
+    assert json.loads(detail) == {"by": "test_shard", "reason": "refunded by hand"}
 
 
 def test_the_delayed_deliveries_of_a_target_are_retried_with_yes(shell: Shell, keys: list[int]) -> None:
@@ -150,27 +149,6 @@ def test_the_delayed_deliveries_of_a_target_are_retried_with_yes(shell: Shell, k
             "again_in_s": 0,
         },
     )
-    none = shell("deliveries", "retry", "--target", HANDLER, "--yes")
-    assert (none.code, none.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
-
-
-def test_a_cancelled_delivery_is_discarded_with_a_record_and_a_held_one_is_unchanged(
-    shell: Shell, keys: list[int]
-) -> None:
-    failing, in_hand, _ = keys
-
-    done = shell("deliveries", "cancel", failing, "--reason", "refunded by hand")
-    left = shell("deliveries", "cancel", in_hand, "--json")
-
-    assert (done.code, done.err) == (DONE, f"the delivery of timer {failing} is DISCARDED\n")
-    text = "select timer_key, detail from shardclock.command_log where intent = 'DISCARDED'"
-    ((key, detail),) = shell.sql(text)
-    assert (key, json.loads(detail)) == (failing, {"by": "test_shard", "reason": "refunded by hand"})
-    assert_code(left, DELIVERY_CLAIMED, state="IN_HAND")
-    assert waiting(shell).keys() == set(keys[1:])
-    assert [it["intent"] for it in shell("deliveries", "show", failing, "--json").json["records"]] == [
-        "DISCARDED", "TRIGGERED",
-    ]  # fmt: skip
 
 
 def test_an_invalid_command_is_refused_in_one_line(shell: Shell) -> None:
