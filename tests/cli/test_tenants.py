@@ -39,6 +39,7 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
 
 
 def test_a_tenants_usage_is_shown_together_with_its_limits(shell: Shell) -> None:
+    assert_code(shell("tenants", "show", "acme", "--json"), UNKNOWN_TENANT)
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'", payload="'[1]'"))
 
     shown = shell("tenants", "show", "acme")
@@ -55,16 +56,6 @@ def test_a_tenants_usage_is_shown_together_with_its_limits(shell: Shell) -> None
         },
         0,
     )  # fmt: skip
-
-
-def test_a_tenant_exists_with_limits_rows_or_a_key(shell: Shell) -> None:
-    asyncio.run(add_timers(shell.dsn, 1, tenant_id="'with-timer'"))
-    shell("tenants", "set", "with-limits", "--timers", 5)
-    shell("keys", "add", "night", "--tenant", "with-key", "--scope", "read")
-
-    for tenant in ("with-timer", "with-limits", "with-key", "default"):
-        assert shell("tenants", "show", tenant).code == DONE, tenant
-    assert_code(shell("tenants", "show", "typing-error", "--json"), UNKNOWN_TENANT)
 
 
 def test_the_removal_of_limits_removes_only_the_limits(shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""Concurrent changes of a tenant's limits happen one after the other, and each records the old values."""
+"""A tenant exists with limits, rows or a key. Concurrent changes of its limits happen one after the other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.service.tenants import remove_own, set_own
+from shardclock.api.refusals.tenants import UNKNOWN_TENANT
+from shardclock_server.service.tenants import remove_own, set_own, show
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import DEFAULTS, LIMITS, Limits, find_limits
-from tests.support.factories import until_blocked
+from tests.support.factories import add_timers, query, until_blocked
+from tests.support.refusals import refusing
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import session as opened
 
@@ -76,3 +78,18 @@ async def test_a_removal_waits_for_a_concurrent_change_and_records_its_values(ds
     assert "timers_max 800 → the gateways' setting" in removed.changes
     assert f"messages_max 7 → {DEFAULT}" in removed.changes
     assert await find_limits(operator, "acme") is None
+
+
+async def test_a_tenant_exists_with_limits_rows_or_a_key(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 1, tenant_id="'with-timer'")
+    await set_own(operator, "with-limits", {"timers_max": 5})
+    await query(
+        dsn,
+        "insert into shardclock.api_keys (tenant_id, name, prefix, digest, scopes)"
+        " values ('with-key', 'night', 'k7v2m4qa', sha256('k'), '{read}')",
+    )
+
+    for tenant in ("with-timer", "with-limits", "with-key", "default"):
+        assert (await show(operator, tenant)).tenant_id == tenant
+    with refusing(UNKNOWN_TENANT):
+        await show(operator, "typing-error")
