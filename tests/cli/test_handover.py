@@ -73,6 +73,13 @@ def lead_and_serve(shell: Shell, cluster_id: str, leader: int, *holders: int) ->
     do(shell, serve)
 
 
+def let_blue_lead(shell: Shell, *of_green: int) -> None:
+    """Let the cluster `blue` serve with shards 1 and 2; `green` stands by, by default with shards 3 and 4."""
+    start(shell, "blue", 1, 2)
+    start(shell, "green", *(of_green or (3, 4)))
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+
 @contextmanager
 def meanwhile(work: Callable[[], None]) -> Iterator[None]:
     """Run `work` in a thread while a command runs."""
@@ -91,9 +98,7 @@ def leader_of(shell: Shell) -> tuple[Any, ...]:
 
 
 def test_an_unknown_cluster_is_refused_with_the_names_of_the_known_clusters(shell: Shell) -> None:
-    start(shell, "blue", 1, 2)
-    start(shell, "green", 3, 4)
-    lead_and_serve(shell, "blue", 9, 1, 2)
+    let_blue_lead(shell)
 
     done = shell("switch", "gren", "--wait", 0)
 
@@ -104,9 +109,7 @@ def test_an_unknown_cluster_is_refused_with_the_names_of_the_known_clusters(shel
 
 
 def test_the_lead_does_not_go_to_a_cluster_with_too_few_shards(shell: Shell) -> None:
-    start(shell, "blue", 1, 2)
-    start(shell, "green", 3)
-    lead_and_serve(shell, "blue", 9, 1, 2)
+    let_blue_lead(shell, 3)
 
     done = shell("switch", "green", "--wait", "0.2")
 
@@ -124,9 +127,7 @@ def test_silent_shards_are_not_ready(shell: Shell) -> None:
 
 
 def test_a_switch_whose_shards_do_not_serve_in_time_is_recorded_as_done(shell: Shell) -> None:
-    start(shell, "blue", 1, 2)
-    start(shell, "green", 3, 4)
-    lead_and_serve(shell, "blue", 9, 1, 2)
+    let_blue_lead(shell)
 
     assert shell("switch", "green", "--wait", 0).code == NOT_DONE
     assert leader_of(shell) == ("green", None)
@@ -134,9 +135,7 @@ def test_a_switch_whose_shards_do_not_serve_in_time_is_recorded_as_done(shell: S
 
 
 def test_switch_moves_the_lead_to_the_named_cluster_and_counts_its_shards(shell: Shell) -> None:
-    start(shell, "blue", 1, 2)
-    start(shell, "green", 3, 4)
-    lead_and_serve(shell, "blue", 9, 1, 2)
+    let_blue_lead(shell)
 
     def green_takes_over() -> None:
         until(lambda: leader_of(shell) == ("green", None), "the lead to be handed over")
@@ -181,9 +180,7 @@ def test_a_switch_to_the_leading_cluster_changes_nothing(shell: Shell) -> None:
 
 
 def test_a_cluster_that_does_not_take_the_lead_is_reported_and_any_cluster_may_take_it_soon(shell: Shell) -> None:
-    start(shell, "blue", 1, 2)
-    start(shell, "green", 3, 4)
-    lead_and_serve(shell, "blue", 9, 1, 2)
+    let_blue_lead(shell)
 
     done = shell("switch", "green", "--wait", "0.2", "--json")
 
@@ -202,9 +199,7 @@ def engines_wanted(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("engines_wanted")
 def test_the_lead_does_not_go_to_a_cluster_without_the_wanted_engines(shell: Shell) -> None:
-    start(shell, "blue", 1, 2)
-    start(shell, "green", 3, 4)
-    lead_and_serve(shell, "blue", 9, 1, 2)
+    let_blue_lead(shell)
 
     done = shell("switch", "green", "--wait", "0.2")
 

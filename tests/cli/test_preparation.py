@@ -102,18 +102,21 @@ def test_a_cluster_withdraws_other_handlers_when_it_takes_the_lead(
     assert capsys.readouterr().err == "app orders: 1 handler; cart.left (withdrawn)\n"
 
 
-def test_a_cluster_that_leads_again_declares_its_handlers_again(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("polls_meanwhile", [True, False], ids=["polls meanwhile", "between two polls"])
+def test_a_cluster_that_leads_again_declares_its_handlers_again(dsn: str, *, polls_meanwhile: bool) -> None:
     # Given a cluster that lost the lead to another cluster. The new leader withdrew the old cluster's handlers
     let_lead(dsn, TIMERS, 1)
     it = preparation()
     turn(it, dsn)
     end_lead(dsn, 1)
     let_lead(dsn, SHOP, 2)
-    turn(it, dsn)
+    if polls_meanwhile:
+        turn(it, dsn)
     asyncio.run(declare(dsn, "cart.left"))
 
     end_lead(dsn, 2)
-    let_lead(dsn, TIMERS, 1)
+    let_lead(dsn, TIMERS, 3)
+    assert handlers(dsn) == ["cart.left"]
     turn(it, dsn)
 
     assert handlers(dsn) == ["order.expired"]
@@ -217,19 +220,3 @@ def test_up_on_standby_withdraws_nothing_while_no_cluster_leads_for_a_moment(dsn
     turn(it, dsn)
 
     assert handlers(dsn) == ["cart.left", "order.expired"]
-
-
-def test_up_declares_its_app_again_after_it_lost_and_regained_the_lead_between_two_polls(dsn: str) -> None:
-    let_lead(dsn, TIMERS, 1)
-    it = preparation()
-    turn(it, dsn)
-
-    end_lead(dsn, 1)
-    let_lead(dsn, SHOP, 2)
-    asyncio.run(declare(dsn, "cart.left"))
-    end_lead(dsn, 2)
-    let_lead(dsn, TIMERS, 3)
-    assert handlers(dsn) == ["cart.left"]
-    turn(it, dsn)
-
-    assert handlers(dsn) == ["order.expired"]
