@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -116,22 +117,13 @@ def test_the_only_answer_is_kept_until_the_next_answer() -> None:
     assert abs(simulation.lateness_s() - 0.01) < ROUNDING_S
 
 
-def test_the_estimate_follows_a_clock_that_is_set_back_with_the_first_answer() -> None:
+@pytest.mark.parametrize(("step_s", "there_s"), [(-3_600, 0.002), (3_600, NO_TIME_S)], ids=["back", "forward"])
+def test_the_estimate_follows_a_clock_that_is_set_with_the_first_answer(step_s: float, there_s: float) -> None:
     simulation = SimulatedServer()
     simulation.ask(back_s=0.001)
 
-    simulation.offset_s -= 3_600
-    simulation.ask(there_s=0.002, back_s=0.003)
-
-    assert abs(simulation.lateness_s() - 0.003) < ROUNDING_S
-
-
-def test_the_estimate_follows_a_clock_that_is_set_forward_with_the_first_answer() -> None:
-    simulation = SimulatedServer()
-    simulation.ask(back_s=0.001)
-
-    simulation.offset_s += 3_600
-    simulation.ask(back_s=0.003)
+    simulation.offset_s += step_s
+    simulation.ask(there_s=there_s, back_s=0.003)
 
     assert abs(simulation.lateness_s() - 0.003) < ROUNDING_S
 

@@ -216,24 +216,24 @@ async def test_a_loop_with_overdue_timers_lets_other_tasks_run() -> None:
     assert turns >= 9
 
 
-async def test_a_later_timer_does_not_wake_the_waiter() -> None:
+@pytest.mark.parametrize(
+    ("act", "wakes"),
+    [
+        (lambda queue: queue.add([timer(2, 3_601), timer(3, 3_600)]), False),
+        (lambda queue: queue.add([timer(2, 10)], not_before_s=3_700), False),
+        (lambda queue: queue.add([timer(2, 3_599)]), True),
+        (TimerQueue.wake, True),
+    ],
+    ids=["later timers", "a timer put off past the soonest", "an earlier timer", "a wake"],
+)
+async def test_only_an_earlier_timer_or_a_wake_ends_the_wait(act: Callable[[TimerQueue], None], *, wakes: bool) -> None:
     queue = TimerQueue()
     queue.add([timer(1, 3_600)])
 
     async with waiting(queue) as waiter:
-        queue.add([timer(2, 3_601), timer(3, 3_600)])
+        act(queue)
         await let_run()
-        assert not waiter.done()
-
-
-async def test_an_earlier_timer_wakes_the_waiter() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 3_600)])
-
-    async with waiting(queue) as waiter:
-        queue.add([timer(2, 3_599)])
-        await let_run()
-        assert waiter.done(), "so that it sets an earlier alarm"
+        assert waiter.done() == wakes
 
 
 async def test_the_first_timer_wakes_a_waiter_at_an_empty_queue() -> None:
@@ -245,26 +245,6 @@ async def test_the_first_timer_wakes_a_waiter_at_an_empty_queue() -> None:
         await let_run()
         assert not waiter.done()
         queue.add([timer(1, 3_600)])
-        await let_run()
-        assert waiter.done()
-
-
-async def test_a_timer_put_off_past_the_soonest_does_not_wake_the_waiter() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 3_600)])
-
-    async with waiting(queue) as waiter:
-        queue.add([timer(2, 10)], not_before_s=3_700)
-        await let_run()
-        assert not waiter.done()
-
-
-async def test_a_wake_ends_the_wait_immediately() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 3_600)])
-
-    async with waiting(queue) as waiter:
-        queue.wake()
         await let_run()
         assert waiter.done()
 

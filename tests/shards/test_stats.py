@@ -165,28 +165,21 @@ def test_the_lag_histograms_count_all_fired_timers_despite_sampling(
 # Outcomes of timers
 
 
-def test_a_scan_adds_the_timers_that_it_leased_and_fired() -> None:
+@pytest.mark.parametrize(
+    ("scan", "result", "counted"),
+    [
+        (OWN, taken(10, [QUICK], claimed=2), (10, 2, 0, 0)),
+        (OWN, replace(taken(10, [QUICK]), skipped=7), (10, 0, 7, 0)),
+        (SWEEP, taken(10, [HOURS], claimed=2), (10, 2, 0, 12)),
+    ],
+    ids=["fired and leased timers", "skipped occurrences", "swept timers, whether leased or fired"],
+)
+def test_a_scan_is_added_to_the_counts(scan: Scan, result: ScanResult, counted: tuple[int, ...]) -> None:
     stats = ShardStats()
 
-    stats.count_scan(OWN, taken(10, [QUICK], claimed=2), measured=True)
+    stats.count_scan(scan, result, measured=True)
 
-    assert (stats.fired, stats.claimed, stats.swept) == (10, 2, 0)
-
-
-def test_a_scan_adds_the_occurrences_that_its_schedules_skipped() -> None:
-    stats = ShardStats()
-
-    stats.count_scan(OWN, replace(taken(10, [QUICK]), skipped=7), measured=True)
-
-    assert (stats.fired, stats.skipped) == (10, 7)
-
-
-def test_a_swept_timer_counts_as_swept_whether_leased_or_fired() -> None:
-    stats = ShardStats()
-
-    stats.count_scan(SWEEP, taken(10, [HOURS], claimed=2), measured=True)
-
-    assert (stats.fired, stats.claimed, stats.swept) == (10, 2, 12)
+    assert (stats.fired, stats.claimed, stats.skipped, stats.swept) == counted
 
 
 def test_only_leased_timers_whose_rows_are_deleted_are_counted() -> None:
