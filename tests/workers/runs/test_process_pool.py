@@ -216,24 +216,14 @@ def test_a_hurried_run_gets_the_reason_of_a_failed_start() -> None:
     second.end()
 
 
-@pytest.mark.parametrize("took_s", [None, SHORT_RUN_S])
-def test_after_an_uncalled_or_a_long_run_no_run_begins_ahead(took_s: float | None) -> None:
-    pool = ProcessPool(1, start=RunProcesses())
-    WaitingRun(pool).end(took_s=took_s)
-
-    assert pool.capacity == 1
-
-
-def test_with_a_limit_of_0_no_run_begins_ahead() -> None:
-    pool = ProcessPool(1, start=RunProcesses(), prefetch_max=0)
-    WaitingRun(pool).end(took_s=SHORT_S)
-
-    assert pool.capacity == 1
-
-
-def test_short_runs_that_reserve_resources_do_not_let_other_runs_begin_ahead() -> None:
-    pool = ProcessPool(1, start=RunProcesses())
-    WaitingRun(pool, ON_A_GPU).end(took_s=SHORT_S)
+@pytest.mark.parametrize(
+    ("prefetch_max", "needs", "took_s"),
+    [(1, PLAIN, None), (1, PLAIN, SHORT_RUN_S), (0, PLAIN, SHORT_S), (1, ON_A_GPU, SHORT_S)],
+    ids=["the last run was not called", "it was long", "the limit is 0", "it reserved resources"],
+)
+def test_no_run_begins_ahead(prefetch_max: int, needs: RunResources, took_s: float | None) -> None:
+    pool = ProcessPool(1, start=RunProcesses(), prefetch_max=prefetch_max, clock=Clock())
+    WaitingRun(pool, needs).end(took_s=took_s)
 
     assert (pool.capacity, pool.reserving_capacity) == (1, 1)
 
