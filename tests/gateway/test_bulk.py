@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from unittest import mock
 from unittest.mock import ANY
@@ -14,17 +13,13 @@ from shardclock_server.gateway.routes.lines import LineAnswer
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import add_schedule, pending_rows, query, value
-from tests.support.gateways import NDJSON, Api
+from tests.support.gateways import Api
 
 HOUR = {"delay": "PT1H"}
 
 
-def lines(*bodies: object) -> bytes:
-    return b"\n".join(body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies)
-
-
-async def sent(api: Api, body: bytes) -> list[dict[str, object]]:
-    done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+async def sent(api: Api, *lines: object) -> list[dict[str, object]]:
+    done = await api.post_lines(*lines)
     assert done.status == 200, done
     return done.lines
 
@@ -38,14 +33,12 @@ def changed_of(matched: int, changed: int, **reasons: int) -> dict[str, object]:
 async def test_each_line_has_its_outcome_and_only_the_faulty_line_fails(dsn: str, api: Api) -> None:
     outcomes = await sent(
         api,
-        lines(
-            {**HOUR, "name": "a"},
-            b"",
-            b"{nonsense",
-            {"delay": "soon"},
-            {**HOUR, "name": "a"},
-            {**HOUR, "tenant_id": "x"},
-        ),
+        {**HOUR, "name": "a"},
+        b"",
+        b"{nonsense",
+        {"delay": "soon"},
+        {**HOUR, "name": "a"},
+        {**HOUR, "tenant_id": "x"},
     )
 
     assert [(it["line"], it["outcome"]) for it in outcomes] == [
@@ -65,7 +58,7 @@ async def test_parts_of_lines_are_written_on_two_connections_and_answered_in_ord
     dsn: str, api: Api, count: int, sessions_lent: int
 ) -> None:
     before = api.gateway.pool.lendings
-    outcomes = await sent(api, lines(*[HOUR] * count))
+    outcomes = await sent(api, *[HOUR] * count)
 
     assert api.gateway.pool.lendings == before + sessions_lent
     assert api.gateway.pool.lent == 0
@@ -75,7 +68,7 @@ async def test_parts_of_lines_are_written_on_two_connections_and_answered_in_ord
 
 
 async def test_a_body_with_too_many_lines_is_refused(dsn: str, api: Api) -> None:
-    done = await api.post("/v1/timers/bulk", lines(*[HOUR] * 10_001), Content_Type=NDJSON["Content-Type"])
+    done = await api.post_lines(*[HOUR] * 10_001)
 
     done.assert_problem("too_large", 413, "10,001 lines", "10,000")
     assert await pending_rows(dsn) == []
@@ -103,14 +96,14 @@ async def test_after_a_lost_answer_lines_are_unknown_or_untried(
         return await send(self, *given)  # type: ignore[arg-type] # as it was called
 
     with mock.patch.object(ScheduleBatch, "send", fail_second):
-        found = await sent(api, lines(*(HOUR | ({"name": f"n{n}"} if named else {}) for n in range(2_500))))
+        found = await sent(api, *(HOUR | ({"name": f"n{n}"} if named else {}) for n in range(2_500)))
 
     assert [it["outcome"] for it in found] == outcomes
     assert await value(dsn, "select count(*) from shardclock.timers") == outcomes.count("created")
 
 
 async def test_a_bulk_change_is_counted_first_and_then_done_once(dsn: str, api: Api) -> None:
-    await sent(api, lines(*({**HOUR, "name": f"order-{n}"} for n in range(30)), {**HOUR, "name": "other"}))
+    await sent(api, *({**HOUR, "name": f"order-{n}"} for n in range(30)), {**HOUR, "name": "other"})
     asked = {"filter": {"name_prefix": "order-"}, "reason": "strike"}
 
     counted = (await api.post("/v1/timers/bulk/cancel?dry_run=true", asked)).json
@@ -122,7 +115,7 @@ async def test_a_bulk_change_is_counted_first_and_then_done_once(dsn: str, api: 
 
 
 async def test_a_bulk_change_without_the_right_token_changes_nothing(dsn: str, api: Api) -> None:
-    await sent(api, lines(*({**HOUR, "name": f"order-{n}"} for n in range(3))))
+    await sent(api, *({**HOUR, "name": f"order-{n}"} for n in range(3)))
     asked = {"filter": {"name_prefix": "order-"}}
     token = (await api.post("/v1/timers/bulk/cancel?dry_run=true", asked)).json["token"]
 
@@ -142,16 +135,16 @@ async def test_a_bulk_change_without_the_right_token_changes_nothing(dsn: str, a
 
 
 async def test_a_bulk_change_of_more_timers_than_were_counted_changes_no_timer(dsn: str, api: Api) -> None:
-    await sent(api, lines(HOUR, HOUR))
+    await sent(api, HOUR, HOUR)
     token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
-    await sent(api, lines(HOUR))
+    await sent(api, HOUR)
 
     (await api.post(f"/v1/timers/bulk/pause?token={token}")).assert_problem("more_match", 409, "more than 2 timers")
     assert len(await pending_rows(dsn)) == 3
 
 
 async def test_a_repeated_bulk_shift_with_the_same_token_moves_each_timer_once(dsn: str, api: Api) -> None:
-    await sent(api, lines(*({"due_date": "2030-01-31T08:00:00Z", "name": f"n{n}"} for n in range(5))))
+    await sent(api, *({"due_date": "2030-01-31T08:00:00Z", "name": f"n{n}"} for n in range(5)))
     token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
 
     for expected in (changed_of(5, 5), changed_of(5, 0, nothing_to_change=5)):
@@ -180,7 +173,7 @@ async def test_a_parameter_of_another_verb_is_refused(api: Api) -> None:
 
 
 async def test_two_equal_bulk_shifts_in_the_same_moment_both_move_the_timers(dsn: str, api: Api) -> None:
-    await sent(api, lines({"due_date": "2030-01-31T08:00:00Z"}))
+    await sent(api, {"due_date": "2030-01-31T08:00:00Z"})
     with mock.patch("shardclock_server.gateway.routes.bulk.time.time", return_value=2e9):
         for _ in range(2):
             token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
@@ -226,7 +219,7 @@ async def test_a_resume_of_many_timers_accepts_a_choice_for_missed_occurrences_a
 
 
 async def test_a_pause_of_many_has_one_end_for_all_timers(dsn: str, api: Api) -> None:
-    await sent(api, lines(*[HOUR] * 3))
+    await sent(api, *[HOUR] * 3)
     asked = {"until": "PT2H", "missed": "fire_once", "reason": "strike"}
     token = (await api.post("/v1/timers/bulk/pause?dry_run=true", asked)).json["token"]
 

@@ -12,7 +12,7 @@ TOLD = "select count(*) from shardclock.deliveries where payload ->> 'kind' = 'c
 
 async def start(api: Api, business_key: str, tenant: str = "default") -> int:
     whose = {"Shardclock-Tenant": tenant}
-    await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml", **whose})
+    await api.deploy(MODEL, **whose)
     return int((await api.post("/v1/processes/p/start", {"business_key": business_key}, **whose)).json["instance_key"])
 
 

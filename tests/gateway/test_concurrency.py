@@ -79,7 +79,7 @@ async def test_a_create_without_a_free_slot_for_its_wait_schedules_no_timer(dsn:
 
 async def test_a_start_without_a_free_slot_for_its_wait_starts_no_instance(dsn: str) -> None:
     async with serving(dsn, gateway_waits_max=1) as api:
-        await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+        await api.deploy(MODEL)
         waiting = asyncio.create_task(api.post("/v1/processes/hello/start?wait=PT30S", {}))
         await eventually(lambda: api.gateway.wait_limits.ends.in_use == 1)
         assert_full(await api.post("/v1/processes/hello/start?wait=PT30S", {}), 1)
@@ -92,6 +92,6 @@ async def test_a_start_without_a_free_slot_for_its_wait_starts_no_instance(dsn: 
 
 async def test_a_tenants_waiters_for_instances_are_counted(dsn: str) -> None:
     async with serving(dsn, gateway_waiters_max=0) as api:
-        await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+        await api.deploy(MODEL)
         (await api.post("/v1/processes/hello/start?wait=PT30S", {})).assert_problem("over_quota", 429, "0 callers")
         assert (await api.post("/v1/processes/hello/start", {})).status == 201

@@ -234,12 +234,11 @@ async def test_a_gateway_without_the_right_to_schedule_names_the_missing_grant(d
 async def test_the_body_may_name_the_requests_own_tenant(api: Api) -> None:
     body = {"delay": "PT1H", "tenant_id": "acme"}
     acme, bob = {"Shardclock_Tenant": "acme"}, {"Shardclock_Tenant": "bob"}
-    lines, kind = (json.dumps(body) + "\n").encode(), {"Content-Type": "application/x-ndjson"}
 
     made = await api.post("/v1/timers", body, **acme)
     put = await api.put("/v1/timers/by-name/n", body, **acme)
-    many = await api.ask_raw("POST", "/v1/timers/bulk", lines, {**kind, "Shardclock-Tenant": "acme"})
-    other = await api.ask_raw("POST", "/v1/timers/bulk", lines, {**kind, "Shardclock-Tenant": "bob"})
+    many = await api.post_lines(body, **acme)
+    other = await api.post_lines(body, **bob)
 
     assert (made.status, put.status, many.lines[0]["outcome"]) == (201, 201, "created")
     assert other.lines[0]["outcome"] == "refused"

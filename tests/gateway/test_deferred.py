@@ -25,7 +25,6 @@ from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually
 
 HOUR = {"delay": "PT1H"}
-XML = {"Content-Type": "application/xml"}
 OF_A_REQUEST = (Request, NewTimer, DeferredResponse)
 
 
@@ -104,7 +103,7 @@ async def test_during_a_wait_for_a_timers_end_the_request_is_not_in_memory(api: 
 
 @pytest.mark.parametrize(("method", "path"), [("post", "/v1/processes/p/start"), ("get", "/v1/instances/{}")])
 async def test_during_a_wait_for_an_instance_the_request_is_not_in_memory(api: Api, method: str, path: str) -> None:
-    await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    await api.deploy(model('<startEvent id="s"/>'))
     key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]  # no engine runs
     before = kept(*OF_A_REQUEST, StartRequest)
     body = () if method == "get" else ({"variables": {"order": 42}},)
@@ -119,7 +118,7 @@ async def test_during_a_wait_for_an_instance_the_request_is_not_in_memory(api: A
 
 
 async def test_a_wait_for_an_instance_that_vanishes_is_answered_404(api: Api, dsn: str) -> None:
-    await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    await api.deploy(model('<startEvent id="s"/>'))
     key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]
     waiting = asyncio.create_task(api.get(f"/v1/instances/{key}?wait=PT30S"))
     await eventually(lambda: api.gateway.instance_ends.count == 1)
@@ -133,7 +132,7 @@ async def test_a_wait_for_an_instance_that_vanishes_is_answered_404(api: Api, ds
 async def test_a_wait_for_an_instance_during_an_outage_is_answered_503(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    await api.deploy(model('<startEvent id="s"/>'))
     waiting = asyncio.create_task(api.post("/v1/processes/p/start?wait=PT30S", {}))
     await eventually(lambda: api.gateway.instance_ends.count == 1)
 

@@ -14,7 +14,6 @@ from tests.support.deliveries import dead, deliver, failed, serving_worker
 from tests.support.factories import HolderClient, add_holder
 from tests.support.gateways import Api
 
-XML = {"Content-Type": "application/xml"}
 PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="s>pack pack>e")
 EVE = {"Shardclock_Tenant": "eve"}
 
@@ -24,7 +23,7 @@ async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
     """Run a cluster with a clock that the test moves, and a process with a service task for an external worker."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
-        await api.ask_raw("POST", "/v1/processes", PACK, XML)
+        await api.deploy(PACK)
         await api.post("/v1/processes/p/start", {})
         await sc.advance("PT0S")
         yield sc, api

@@ -215,8 +215,7 @@ async def test_a_field_that_can_not_be_stored_is_refused_by_its_name(api: Api) -
             (await api.ask(method, path, {name: value})).assert_problem("refused", 422, name, words)
         (await api.ask(method, path, {half[0]: 1})).assert_problem("refused", 422, half[1])
     for name in ("name", "target", "payload", "timer_type", "idempotency_key", "schedule"):
-        line = json.dumps({"delay": "PT1H", name: "a\0b"}).encode()
-        (said,) = (await api.ask("POST", "/v1/timers/bulk", line, Content_Type="application/x-ndjson")).lines
+        (said,) = (await api.post_lines({"delay": "PT1H", name: "a\0b"})).lines
         assert (said["outcome"], said["why"].startswith(f"{name} ")) == ("refused", True)
 
 

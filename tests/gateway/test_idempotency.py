@@ -13,7 +13,7 @@ MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
 
 
 async def test_only_the_sent_fields_of_a_body_identify_a_request(dsn: str, api: Api) -> None:
-    await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+    await api.deploy(MODEL)
     path, body = "/v1/processes/order/start", {"variables": {"order": 42}}
 
     await api.post(path, body, Idempotency_Key="once")

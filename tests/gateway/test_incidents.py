@@ -14,7 +14,6 @@ from tests.support.bpmn_cluster import APP
 from tests.support.factories import query
 from tests.support.gateways import Api
 
-XML = {"Content-Type": "application/xml"}
 CHARGE = (
     '<startEvent id="s"/><serviceTask id="charge"><extensionElements><zeebe:taskDefinition type="charge"/>'
     "</extensionElements></serviceTask>"
@@ -28,7 +27,7 @@ async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
         api = Api(http, sc.url, FastAPI())
         for process_id in ("p", "q"):
             text = model(CHARGE, connected="s>charge", process_id=process_id)
-            assert (await api.ask_raw("POST", "/v1/processes", text, XML)).status == 201
+            assert (await api.deploy(text)).status == 201
         yield sc, api
 
 

@@ -20,7 +20,7 @@ VERBS = {
 
 async def write(dsn: str, api: Api, outcome: str | None) -> None:
     """Write instance 101, running or ended."""
-    deployed = await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+    deployed = await api.deploy(MODEL)
     instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
     await query(
         dsn,

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from tests.support.factories import value
-from tests.support.gateways import NDJSON, Api
+from tests.support.gateways import Api
 
 HOUR = {"delay": "PT1H"}
 
 
 async def sent(api: Api, *lines: dict[str, Any], **headers: str) -> list[dict[str, Any]]:
     """Send lines, and read their outcomes."""
-    body = b"\n".join(json.dumps(line).encode() for line in lines)
-    done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **headers)
+    done = await api.post_lines(*lines, **headers)
     assert done.status == 200, done
     return done.lines
 

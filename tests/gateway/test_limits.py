@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from shardclock_server.gateway.limits.rates import BURST_S, DEBT_S, RateLimits
 from shardclock_server.gateway.requests.problems import Problem
 from tests.support.clock import Clock
 from tests.support.factories import value
-from tests.support.gateways import NDJSON, Api, serving
+from tests.support.gateways import serving
 
 HOUR = {"delay": "PT1H"}
 
@@ -94,36 +92,29 @@ async def test_only_the_tenant_over_its_rate_is_refused_with_a_time_to_retry(dsn
 
 @pytest.mark.parametrize("lines", [3, 100])
 async def test_each_line_of_a_body_counts_as_a_write(dsn: str, lines: int) -> None:
-    body = b"\n".join([json.dumps(HOUR).encode()] * lines)
     async with serving(dsn, gateway_rate_per_s=10.0) as api:
-
-        async def sent(api: Api) -> int:
-            return (await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])).status
-
-        assert await sent(api) == 200
-        assert await sent(api) == (200 if lines == 3 else 429)
+        assert (await api.post_lines(*[HOUR] * lines)).status == 200
+        assert (await api.post_lines(*[HOUR] * lines)).status == (200 if lines == 3 else 429)
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["refused", "replayed"])
 async def test_lines_that_write_nothing_use_up_no_rate(dsn: str, keyed: bool) -> None:
-    lines = [json.dumps({**HOUR, "idempotency_key": f"k{n}"}) if keyed else "0" for n in range(300)]
-    body = "\n".join(lines).encode()
+    lines = [{**HOUR, "idempotency_key": f"k{n}"} if keyed else 0 for n in range(300)]
     if keyed:
         async with serving(dsn) as api:
-            assert (await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])).status == 200
+            assert (await api.post_lines(*lines)).status == 200
     async with serving(dsn, gateway_rate_per_s=1.0) as api:
-        said = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        said = await api.post_lines(*lines)
         assert all(line.get("replayed") if keyed else line["outcome"] == "refused" for line in said.lines)
         assert (await api.post("/v1/timers", HOUR)).status == 201
 
 
 async def test_the_next_body_waits_until_the_rate_has_paid_for_all_lines_and_a_single_write_a_minute(dsn: str) -> None:
-    body = b"\n".join([json.dumps(HOUR).encode()] * 1_000)
     async with serving(dsn, gateway_rate_per_s=1.0) as api:
-        said = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        said = await api.post_lines(*[HOUR] * 1_000)
         assert {line["outcome"] for line in said.lines} == {"created"}
         single = await api.post("/v1/timers", HOUR)
-        more = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        more = await api.post_lines(*[HOUR] * 1_000)
         assert (single.status, more.status) == (429, 429)
         assert int(single.headers["Retry-After"]) <= DEBT_S
         assert int(more.headers["Retry-After"]) > 900

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import value
-from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.gateways import Api, Said, serving
 from tests.support.transactions import open_transaction
 from tests.support.waiting import eventually
 
@@ -139,9 +138,8 @@ async def test_while_a_migration_locks_the_table_all_timers_wait_and_no_timer_is
 async def test_only_the_line_with_a_locked_name_fails(dsn: str, api: Api) -> None:
     lines: list[dict[str, Any]] = [{**HOUR, "name": f"n{n}"} for n in range(1_200)]
     lines[700] = HELD
-    body = b"\n".join(json.dumps(line).encode() for line in lines)
     async with open_transaction(dsn, HOLDING["inserted"]):
-        done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        done = await api.post_lines(*lines)
 
     outcomes = [line["outcome"] for line in done.lines]
     assert (outcomes.count("created"), outcomes[700]) == (1_199, "untried")

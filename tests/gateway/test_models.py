@@ -17,7 +17,6 @@ from tests.support.factories import value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
 
-XML = {"Content-Type": "application/xml"}
 MODEL = model('<startEvent id="s"/>')
 IN_TRANSACTION = """
 select count(*)
@@ -53,7 +52,7 @@ async def test_while_a_model_is_parsed_other_requests_are_answered_and_no_transa
 ) -> None:
     reading = HeldParser()
     monkeypatch.setattr(deployment, "describe_processes", reading)
-    deployed = [asyncio.create_task(api.ask_raw("POST", "/v1/processes", MODEL, XML)) for _ in range(3)]
+    deployed = [asyncio.create_task(api.deploy(MODEL)) for _ in range(3)]
     await eventually(lambda: reading.begun == 1)
 
     assert (await api.get("/v1/processes")).json == {"processes": []}

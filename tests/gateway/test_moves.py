@@ -22,7 +22,6 @@ from tests.support.gateways import Api
 INSIDE = '<startEvent id="i"/><userTask id="in"/><sequenceFlow id="f" sourceRef="i" targetRef="in"/>'
 MODEL = f'<startEvent id="s"/><userTask id="u"/><subProcess id="sub">{INSIDE}</subProcess><endEvent id="e"/>'
 FLOWS = "s>u u>sub sub>e"
-XML = {"Content-Type": "application/xml"}
 
 
 async def test_a_move_of_tokens_or_nodes_that_the_instance_lacks_is_refused() -> None:
@@ -76,7 +75,7 @@ async def test_a_move_that_the_engine_would_ignore_is_refused(loop: str, termina
 async def test_a_token_is_moved_over_http_and_a_missing_one_is_refused() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
-        await api.ask_raw("POST", "/v1/processes", model(MODEL, connected=FLOWS), XML)
+        await api.deploy(model(MODEL, connected=FLOWS))
         key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]
         await sc.advance("PT0S")
         path, move = f"/v1/instances/{key}/move", {"terminated": [3], "begun": ["sub"]}

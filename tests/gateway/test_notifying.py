@@ -15,8 +15,6 @@ from tests.support.factories import BOUND_S, value
 from tests.support.gateways import Api
 
 MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
-XML = {"Content-Type": "application/xml"}
-LINES = {"Content-Type": "application/x-ndjson"}
 
 
 @asynccontextmanager
@@ -34,7 +32,7 @@ async def hearing(dsn: str, channel: str) -> AsyncIterator[asyncio.Queue[object]
 
 async def test_a_committed_start_over_http_notifies_engines(api: Api, dsn: str) -> None:
     async with hearing(dsn, SIGNALS) as heard:
-        await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+        await api.deploy(MODEL)
         await heard.get()
 
         await api.post("/v1/processes/order/start", {})
@@ -53,7 +51,7 @@ async def test_only_a_timer_that_is_due_at_once_notifies_shards(api: Api, dsn: s
         await heard.get()
         assert heard.empty(), "none for the one before it"
 
-        await api.ask_raw("POST", "/v1/timers/bulk", b'{"delay": "PT1H"}\n{"delay": "PT0S"}', LINES)
+        await api.post_lines({"delay": "PT1H"}, {"delay": "PT0S"})
         await heard.get()
 
         key = later.json["timer_key"]

@@ -34,8 +34,8 @@ async def test_a_process_is_deployed_started_and_driven(api: Api) -> None:
 
 
 async def test_after_the_deletion_of_a_version_the_previous_version_is_the_newest(api: Api) -> None:
-    first = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
-    second = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="t"/>'), XML)
+    first = await api.deploy(model('<startEvent id="s"/>'))
+    second = await api.deploy(model('<startEvent id="t"/>'))
     key = second.json["processes"][0]["definition_key"]
     other = api.with_headers(Shardclock_Tenant="other")
     (await other.ask("DELETE", f"/v1/processes/{key}")).assert_problem("not_found", 404, f"definition {key}")
@@ -50,7 +50,7 @@ async def test_after_the_deletion_of_a_version_the_previous_version_is_the_newes
 
 
 async def test_a_deployed_model_can_be_read_unchanged_even_after_its_deletion(api: Api) -> None:
-    deployed = await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+    deployed = await api.deploy(MODEL)
     (process,) = deployed.json["processes"]
     path = f"/v1/processes/{process['definition_key']}/model"
     assert process["undeclared"] == ["order.charge"]
@@ -64,7 +64,7 @@ async def test_a_deployed_model_can_be_read_unchanged_even_after_its_deletion(ap
 
 
 async def test_a_tenant_sees_only_its_own_processes(api: Api) -> None:
-    await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+    await api.deploy(MODEL)
     key = (await api.post("/v1/processes/order/start", {})).json["instance_key"]
     other = api.with_headers(Shardclock_Tenant="other")
     assert (await other.get("/v1/processes")).json == {"processes": []}
@@ -74,7 +74,7 @@ async def test_a_tenant_sees_only_its_own_processes(api: Api) -> None:
 
 
 async def test_invalid_requests_about_processes_are_refused_in_a_sentence(api: Api) -> None:
-    bad = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/><transaction id="t"/>'), XML)
+    bad = await api.deploy(model('<startEvent id="s"/><transaction id="t"/>'))
     assert bad.status == 422
     assert bad.json["detail"].startswith("t: ")
     unknown = await api.post("/v1/processes/none/start", {})
@@ -93,7 +93,7 @@ async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
         catching = model(
             f'<startEvent id="s"/><userTask id="u"/>{CATCH}', connected="s>u u>c", beside=SHARED, process_id="p"
         )
-        await api.ask_raw("POST", "/v1/processes", catching, XML)
+        await api.deploy(catching)
         key = (await api.post("/v1/processes/p/start?wait=PT0S", {"variables": {"order": "42"}})).json["instance_key"]
         await sc.advance("PT0S")
         (task,) = (await api.get("/v1/tasks")).json["tasks"]

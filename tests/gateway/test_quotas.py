@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,24 +15,16 @@ from shardclock_server.gateway.limits import quotas
 from shardclock_server.gateway.limits.quotas import COUNT_S, STALE_S, Quotas
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Pending, set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Pending
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_timers, query, value
-from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.gateways import Api, serving
+from tests.support.quotas import ACME, HOUR, assert_over, limit
 from tests.support.roles import as_role
-from tests.support.sql_client import session as session_of
 from tests.support.waiting import eventually
 
-HOUR = {"delay": "PT1H"}
 WITH_DEFAULTS = dict.fromkeys(("instances_max", "tasks_max", "messages_max", "definitions_max", "schedules_max"))
-ACME = {"Shardclock_Tenant": "acme"}
 URL = "https://billing.example.com/hooks"
-
-
-async def limit(dsn: str, tenant: str = "acme", **limits: float | None) -> None:
-    """Set limits of a tenant, in place of the defaults."""
-    async with session_of(dsn, "shard") as operator:
-        await set_limits(operator, tenant, limits)
 
 
 async def pending(dsn: str, tenant: str = "acme") -> int:
@@ -51,13 +42,6 @@ def moved_clock(api: Api) -> Iterator[list[float]]:
 
     with mock.patch.object(api.gateway.quotas, "_clock", moved):
         yield ahead_s
-
-
-def assert_over(said: Said, quota: str, most: int) -> None:
-    """Assert that a request was refused because of a quota."""
-    said.assert_problem(f"quota_{quota}", 429)
-    assert (said.json["quota"], said.json["limit"]) == (quota, most)
-    assert int(said.headers["Retry-After"]) >= 1
 
 
 async def test_a_tenant_at_its_quota_of_timers_is_refused_and_others_are_not(dsn: str, api: Api) -> None:
@@ -105,7 +89,7 @@ async def test_timers_that_were_not_written_return_their_quota(dsn: str, api: Ap
         if path == "/v1/timers":
             await api.post(path, line, **ACME)
         else:
-            await api.post(path, json.dumps(line).encode(), Content_Type=NDJSON["Content-Type"], **ACME)
+            await api.post_lines(line, **ACME)
 
     for _ in range(5):
         await schedule(named)
@@ -256,16 +240,15 @@ async def test_the_pause_after_a_slow_count_is_long(dsn: str) -> None:
 
 async def test_quotas_of_processes_are_refused_in_a_sentence_with_the_way_out(dsn: str, api: Api) -> None:
     user = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
-    xml = {"Content-Type": "application/xml", "Shardclock-Tenant": "acme"}
     await api.put("/v1/tenants/acme", {"instances_max": 1, "messages_max": 0, "definitions_max": 1})
-    assert (await api.ask_raw("POST", "/v1/processes", user, xml)).status == 201
+    assert (await api.deploy(user, **ACME)).status == 201
     assert (await api.post("/v1/processes/p/start", {}, **ACME)).status in (200, 201, 202)
 
     message = {"name": "m", "keep": "PT1H"}
     for done, quota in (
         (await api.post("/v1/processes/p/start", {}, **ACME), "instances"),
         (await api.post("/v1/messages", message, **ACME), "messages"),
-        (await api.ask_raw("POST", "/v1/processes", user.replace(b'id="p"', b'id="q"'), xml), "definitions"),
+        (await api.deploy(user.replace(b'id="p"', b'id="q"'), **ACME), "definitions"),
     ):
         done.assert_problem(f"quota_{quota}", 429)
         assert done.json["quota"] == quota

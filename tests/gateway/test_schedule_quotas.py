@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 from unittest import mock
 
@@ -12,53 +11,37 @@ import pytest
 from shardclock.http import AsyncClient, OverQuota
 from shardclock_server.gateway.limits import quotas
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.sql.tenant_limits.tenant_limits import NO_LIMIT, set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import NO_LIMIT
 from tests.support.factories import add_timers, query, value
-from tests.support.gateways import NDJSON, Api, Said, serving
-from tests.support.sql_client import session as session_of
+from tests.support.gateways import Api, serving
+from tests.support.quotas import ACME, HOUR, assert_over, limit
 
-HOUR = {"delay": "PT1H"}
 DAILY = {"schedule": "0 8 * * *"}
 REPEAT = {"schedule": "R/PT1H"}
 LATER = "now() + interval '1 day'"
 RULE = {
     "tenant_id": "'acme'", "schedule": "'R/PT1H'", "repetitions": "-1", "anchor": "now()", "name": "'s' || i"
 }  # fmt: skip
-ACME = {"Shardclock_Tenant": "acme"}
 SCHEDULES = "select count(*) from shardclock.timers where tenant_id = 'acme' and schedule is not null"
-
-
-async def limit(dsn: str, most: int | None, **limits: int) -> None:
-    """Give the tenant acme a quota of schedules."""
-    async with session_of(dsn, "shard") as operator:
-        await set_limits(operator, "acme", {"schedules_max": most, **limits})
 
 
 async def lines(api: Api, *fields: dict[str, Any]) -> list[dict[str, Any]]:
     """Send lines of the tenant acme."""
-    body = b"\n".join(json.dumps(line).encode() for line in fields)
-    return (await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)).lines
-
-
-def assert_full(said: Said, most: int) -> None:
-    """Assert that a schedule was refused because of the quota, with its members."""
-    said.assert_problem("quota_schedules", 429)
-    assert (said.json["quota"], said.json["limit"]) == ("schedules", most)
-    assert int(said.headers["Retry-After"]) >= 1
+    return (await api.post_lines(*fields, **ACME)).lines
 
 
 async def test_the_quota_of_schedules_holds_for_each_route(dsn: str, api: Api) -> None:
-    await limit(dsn, 3)
+    await limit(dsn, schedules_max=3)
     assert (await api.post("/v1/timers", DAILY, **ACME)).status == 201
     assert (await api.put("/v1/timers/by-name/a", REPEAT, **ACME)).status == 201
     assert [it["outcome"] for it in await lines(api, DAILY, HOUR, REPEAT)] == ["created", "created", "refused"]
 
-    assert_full(await api.post("/v1/timers", REPEAT, **ACME), 3)
-    assert_full(await api.put("/v1/timers/by-name/b", DAILY, **ACME), 3)
+    assert_over(await api.post("/v1/timers", REPEAT, **ACME), "schedules", 3)
+    assert_over(await api.put("/v1/timers/by-name/b", DAILY, **ACME), "schedules", 3)
     (line,) = await lines(api, DAILY)
     assert "3 pending schedules" in line["why"]
     key = (await api.post("/v1/timers", HOUR, **ACME)).json["timer_key"]
-    assert_full(await api.patch(f"/v1/timers/{key}", DAILY, **ACME), 3)
+    assert_over(await api.patch(f"/v1/timers/{key}", DAILY, **ACME), "schedules", 3)
     async with AsyncClient(api.url, tenant="acme", retry_for="PT0S") as client:
         with pytest.raises(OverQuota, match="3 pending schedules"):
             await client.schedule(schedule="0 8 * * *")
@@ -68,7 +51,7 @@ async def test_the_quota_of_schedules_holds_for_each_route(dsn: str, api: Api) -
 
 
 async def test_concurrent_creates_never_exceed_the_quota_of_schedules(dsn: str, api: Api) -> None:
-    await limit(dsn, 5)
+    await limit(dsn, schedules_max=5)
 
     many = asyncio.create_task(lines(api, *[REPEAT] * 20))
     done = await asyncio.gather(
@@ -84,7 +67,7 @@ async def test_concurrent_creates_never_exceed_the_quota_of_schedules(dsn: str, 
 async def test_a_schedule_needs_quota_to_replace_a_plain_timer_and_needs_no_quota_to_replace_a_schedule(
     dsn: str, api: Api
 ) -> None:
-    await limit(dsn, 2)
+    await limit(dsn, schedules_max=2)
     for name, fields in (("a", DAILY), ("b", REPEAT), ("plain", HOUR)):
         assert (await api.put(f"/v1/timers/by-name/{name}", fields, **ACME)).status == 201
 
@@ -95,13 +78,13 @@ async def test_a_schedule_needs_quota_to_replace_a_plain_timer_and_needs_no_quot
     stays = await api.post("/v1/timers", {**DAILY, "name": "plain", "on_conflict": "ignore"}, **ACME)
     assert stays.json["outcome"] == "unchanged"
     assert (await api.patch("/v1/timers/by-name/a", {"schedule": "0 9 * * *"}, **ACME)).status == 200
-    assert_full(await api.put("/v1/timers/by-name/plain", DAILY, **ACME), 2)
-    assert_full(await api.patch("/v1/timers/by-name/plain", DAILY, **ACME), 2)
+    assert_over(await api.put("/v1/timers/by-name/plain", DAILY, **ACME), "schedules", 2)
+    assert_over(await api.patch("/v1/timers/by-name/plain", DAILY, **ACME), "schedules", 2)
     assert await value(dsn, SCHEDULES) == 2
 
 
 async def test_plain_timers_that_become_schedules_need_quota(dsn: str, api: Api) -> None:
-    await limit(dsn, 2)
+    await limit(dsn, schedules_max=2)
     for n in range(4):
         await api.put(f"/v1/timers/by-name/n{n}", HOUR, **ACME)
     pairs = [{"name": f"m{n}", "on_conflict": "replace", **what} for n in range(4) for what in (HOUR, DAILY)]
@@ -114,10 +97,10 @@ async def test_plain_timers_that_become_schedules_need_quota(dsn: str, api: Api)
 
 
 async def test_cancelled_and_replaced_schedules_free_their_quota(dsn: str, api: Api) -> None:
-    await limit(dsn, 2)
+    await limit(dsn, schedules_max=2)
     for name in ("a", "b"):
         await api.put(f"/v1/timers/by-name/{name}", DAILY, **ACME)
-    assert_full(await api.post("/v1/timers", DAILY, **ACME), 2)
+    assert_over(await api.post("/v1/timers", DAILY, **ACME), "schedules", 2)
 
     await api.post("/v1/timers/by-name/a/cancel", {}, **ACME)
     await api.put("/v1/timers/by-name/b", HOUR, **ACME)
@@ -128,26 +111,26 @@ async def test_cancelled_and_replaced_schedules_free_their_quota(dsn: str, api: 
 
 
 async def test_schedules_from_sql_and_paused_schedules_count(dsn: str, api: Api) -> None:
-    await limit(dsn, 2)
+    await limit(dsn, schedules_max=2)
     await add_timers(dsn, 2, LATER, **RULE)
     await query(dsn, "select shardclock.pause_timer(null, 's1', 'acme')")
 
-    assert_full(await api.post("/v1/timers", DAILY, **ACME), 2)
+    assert_over(await api.post("/v1/timers", DAILY, **ACME), "schedules", 2)
 
 
 async def test_a_repeated_create_of_a_schedule_needs_no_quota(dsn: str, api: Api) -> None:
-    await limit(dsn, 1)
+    await limit(dsn, schedules_max=1)
     key = {"Idempotency_Key": "daily", **ACME}
     first = await api.post("/v1/timers", DAILY, **key)
 
     again = await api.post("/v1/timers", DAILY, **key)
 
     assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])
-    assert_full(await api.post("/v1/timers", DAILY, **ACME), 1)
+    assert_over(await api.post("/v1/timers", DAILY, **ACME), "schedules", 1)
 
 
 async def test_requests_for_plain_timers_count_no_schedules(dsn: str, api: Api) -> None:
-    await limit(dsn, 1, timers_max=1_000)
+    await limit(dsn, schedules_max=1, timers_max=1_000)
     with mock.patch.object(quotas, "count_schedules", side_effect=AssertionError("they were counted")):
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
         assert (await api.put("/v1/timers/by-name/a", HOUR, **ACME)).status == 201
@@ -155,10 +138,10 @@ async def test_requests_for_plain_timers_count_no_schedules(dsn: str, api: Api) 
 
 
 async def test_after_a_timeout_of_a_count_of_schedules_the_last_count_is_used(dsn: str, api: Api) -> None:
-    await limit(dsn, 1)
+    await limit(dsn, schedules_max=1)
     with mock.patch.object(quotas, "count_schedules", side_effect=StoreUnavailable("it took too long")):
         assert (await api.post("/v1/timers", DAILY, **ACME)).status == 201
-        assert_full(await api.post("/v1/timers", DAILY, **ACME), 1)
+        assert_over(await api.post("/v1/timers", DAILY, **ACME), "schedules", 1)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from tests.support.gateways import Api
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
-XML = {"Content-Type": "application/xml"}
 PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="s>pack pack>e")
 
 
@@ -211,7 +210,7 @@ async def test_a_stopping_gateway_ends_all_waits_for_tasks(lines: TaskWaiters, w
 async def test_a_program_that_waits_over_http_gets_a_task_when_an_engine_opens_it() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
-        await api.ask_raw("POST", "/v1/processes", PACK, XML)
+        await api.deploy(PACK)
         asked: dict[str, Any] = {"type": "pack", "lease": "PT1M"}
         assert (await api.post("/v1/service-tasks/activate?wait=PT0.1S", asked)).json == {"tasks": []}
         waits = asyncio.create_task(api.post("/v1/service-tasks/activate?wait=PT30S", asked))

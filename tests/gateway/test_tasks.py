@@ -15,7 +15,6 @@ from shardclock_server.sql.processes import tasks
 from tests.support.bpmn import model
 from tests.support.gateways import Api
 
-XML = {"Content-Type": "application/xml"}
 SALES = '<extensionElements><zeebe:assignmentDefinition candidateGroups="sales"/></extensionElements>'
 MODEL = model(f'<startEvent id="s"/><userTask id="u" name="Approve">{SALES}</userTask>', connected="s>u")
 
@@ -39,7 +38,7 @@ async def it() -> AsyncIterator[GatewayTasks]:
     """Serve a gateway; each instance of the deployed process waits for a user task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
-        await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+        await api.deploy(MODEL)
         yield GatewayTasks(api, sc)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,25 +10,9 @@ import pytest
 from shardclock_server.gateway.limits import timer_quotas
 from shardclock_server.gateway.limits.quotas import STALE_S
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.sql.tenant_limits.tenant_limits import set_limits
 from tests.support.factories import query, value
-from tests.support.gateways import NDJSON, Api, Said, canceled, serving
-from tests.support.sql_client import session as session_of
-
-HOUR = {"delay": "PT1H"}
-ACME = {"Shardclock_Tenant": "acme"}
-
-
-async def limit(dsn: str, **limits: float | None) -> None:
-    """Set limits of the tenant acme, in place of the defaults."""
-    async with session_of(dsn, "shard") as operator:
-        await set_limits(operator, "acme", limits)
-
-
-async def many(api: Api, *lines: dict[str, Any]) -> Said:
-    """Send lines of the tenant acme."""
-    body = b"\n".join(json.dumps(line).encode() for line in lines)
-    return await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)
+from tests.support.gateways import Api, canceled, serving
+from tests.support.quotas import ACME, HOUR, limit
 
 
 async def test_a_tenant_at_its_quota_may_replace_timers_but_not_add_timers(dsn: str, api: Api) -> None:
@@ -68,9 +50,9 @@ async def test_concurrent_replacements_and_creates_never_exceed_the_quota(dsn: s
 async def test_lines_that_replace_timers_need_no_quota_and_new_timers_do(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=3)
     named = [{**HOUR, "name": f"n{n}", "on_conflict": "replace"} for n in range(4)]
-    assert [line["outcome"] for line in (await many(api, *named)).lines] == ["created"] * 3 + ["refused"]
+    assert [line["outcome"] for line in (await api.post_lines(*named, **ACME)).lines] == ["created"] * 3 + ["refused"]
 
-    again = (await many(api, *({**line, "payload": 1} for line in named))).lines
+    again = (await api.post_lines(*({**line, "payload": 1} for line in named), **ACME)).lines
 
     assert [line["outcome"] for line in again] == ["replaced"] * 3 + ["refused"]
     assert "3 pending timers" in again[3]["why"]
@@ -84,7 +66,7 @@ async def test_lines_are_not_refused_because_of_an_old_count(dsn: str, api: Api)
     # When the tenant schedules four timers, after the interval between two counts
     later_s = api.gateway.quotas._clock() + STALE_S - 1
     with mock.patch.object(api.gateway.quotas, "_clock", return_value=later_s):
-        said = await many(api, *[HOUR] * 4)
+        said = await api.post_lines(*[HOUR] * 4, **ACME)
 
     # Then the gateway creates all four timers
     assert [line["outcome"] for line in said.lines] == ["created"] * 4
@@ -95,12 +77,12 @@ async def test_a_repeated_request_needs_no_quota(dsn: str, api: Api) -> None:
     key = {"Idempotency_Key": "order-42", **ACME}
     first = await api.post("/v1/timers", HOUR, **key)
     line = {**HOUR, "idempotency_key": "order-43"}
-    (second,) = (await many(api, line)).lines
+    (second,) = (await api.post_lines(line, **ACME)).lines
     assert [first.status, second["outcome"]] == [201, "created"]
     (await api.post("/v1/timers", HOUR, **ACME)).assert_problem("over_quota", 429)
 
     again = await api.post("/v1/timers", HOUR, **key)
-    lines = (await many(api, line, {**HOUR, "idempotency_key": "order-44"})).lines
+    lines = (await api.post_lines(line, {**HOUR, "idempotency_key": "order-44"}, **ACME)).lines
 
     assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])
     assert again.headers["Idempotency-Replayed"] == "true"
@@ -118,7 +100,7 @@ async def test_while_earlier_answers_can_not_be_read_lines_are_not_tried_and_use
         raise StoreUnavailable("no answer")
 
     with mock.patch.object(timer_quotas, "find_answered", away):
-        lines = (await many(api, HOUR, {**HOUR, "idempotency_key": "order-44"})).lines
+        lines = (await api.post_lines(HOUR, {**HOUR, "idempotency_key": "order-44"}, **ACME)).lines
 
     assert [it["outcome"] for it in lines] == ["untried", "untried"]
     assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
@@ -146,7 +128,9 @@ async def test_while_existing_names_can_not_be_read_a_replacing_timer_is_not_wri
 
     with mock.patch.object(timer_quotas, "find_named_pending", side_effect=StoreUnavailable("no answer")):
         if is_bulk:
-            (line,) = (await many(api, {**HOUR, "name": "a", "on_conflict": "replace", "payload": 1})).lines
+            (line,) = (
+                await api.post_lines({**HOUR, "name": "a", "on_conflict": "replace", "payload": 1}, **ACME)
+            ).lines
             assert (line["outcome"], "send the line again" in line["why"]) == ("untried", True)
         else:
             (await api.put("/v1/timers/by-name/a", {"delay": "PT2H"}, **ACME)).assert_problem("unavailable", 503)
@@ -164,6 +148,6 @@ async def test_requests_that_use_all_sessions_do_not_wait_for_each_other(dsn: st
     await limit(dsn, payload_bytes_max=1_000_000)
     batches = [[{**HOUR, "name": f"{batch}-{n}", "on_conflict": "replace"} for n in range(200)] for batch in range(2)]
     async with serving(dsn, gateway_sessions=len(batches), gateway_wait_s=0.5) as api:
-        done = await asyncio.gather(*(many(api, *batch) for batch in batches))
+        done = await asyncio.gather(*(api.post_lines(*batch, **ACME) for batch in batches))
 
     assert {line["outcome"] for it in done for line in it.lines} == {"created"}

@@ -13,7 +13,6 @@ from tests.support.bpmn import job, model
 from tests.support.factories import query
 from tests.support.gateways import Api, canceled
 
-XML = {"Content-Type": "application/xml"}
 UNREADABLE = {"unreadable": "it is nested deeper than 100 levels; flatten it"}
 # These rows were written before a limit existed, or by an operator in SQL.
 POISONS = {
@@ -60,7 +59,7 @@ async def test_an_unreadable_payload_is_replaced_by_the_reason(dsn: str, api: Ap
 async def test_an_unreadable_service_task_becomes_an_incident_and_the_others_are_leased(kind: str) -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
-        await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>' + job("pack"), connected="s>pack"), XML)
+        await api.deploy(model('<startEvent id="s"/>' + job("pack"), connected="s>pack"))
         keys = [(await api.post("/v1/processes/p/start", {})).json["instance_key"] for _ in range(2)]
         await sc.advance("PT0S")
         await query(
@@ -82,7 +81,7 @@ async def test_an_instance_with_a_too_deep_state_is_shown_and_listed() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         user = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
-        await api.ask_raw("POST", "/v1/processes", user, XML)
+        await api.deploy(user)
         key = (await api.post("/v1/processes/p/start", {"variables": {"a": "DEEP"}})).json["instance_key"]
         await sc.advance("PT0S")
         for levels in (300, 980, 5_000):

@@ -34,7 +34,7 @@ async def key_of(dsn: str, name: str, *, tenant: str | None = "default") -> tupl
 
 async def test_each_signal_records_its_senders_key_and_a_signal_from_sql_records_no_key(dsn: str, locked: Api) -> None:
     (ann, anns), (bob, bobs) = [await key_of(dsn, name) for name in ("ann", "bob")]
-    await locked.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml", **anns})
+    await locked.deploy(MODEL, **anns)
     key = (await locked.post("/v1/processes/p/start", {}, **anns)).json["instance_key"]
 
     for path, body, sender in (

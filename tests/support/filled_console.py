@@ -185,7 +185,7 @@ FIRST_INSTANCE = """
 async def add_instance(dsn: str, api: Api) -> None:
     """Deploy version 1 of a drawn process, and write its running instance 101."""
     text = drawn_model()
-    deployed = await api.ask_raw("POST", "/v1/processes", text, {"Content-Type": "application/xml"})
+    deployed = await api.deploy(text)
     key = deployed.json["processes"][0]["definition_key"]
     instance, _ = begin(read_model(text)[0], {"order": 42}, now=datetime.now(UTC))
     await query(dsn, FIRST_INSTANCE, key, write_state(instance))

@@ -146,6 +146,15 @@ class Api:
     async def patch(self, path: str, body: object = None, **headers: str) -> Said:
         return await self.ask("PATCH", path, body, **headers)
 
+    async def post_lines(self, *lines: object, **headers: str) -> Said:
+        """Schedule timers line by line; a line that is not bytes is sent as JSON."""
+        body = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
+        return await self.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **headers)
+
+    async def deploy(self, model: bytes, **headers: str) -> Said:
+        """Deploy the processes of a BPMN file."""
+        return await self.post("/v1/processes", model, Content_Type="application/xml", **headers)
+
 
 @asynccontextmanager
 async def serving(

@@ -23,7 +23,6 @@ from tests.support.factories import add_schedule, add_timers, query, value
 from tests.support.gateways import Api
 
 NOTE = XSS.replace('"', "")  # JSON would write a backslash before a quote
-XML = {"Content-Type": "application/xml"}
 OF_INSTANCE = {
     "target": "'process:instance'", "process_instance_key": "101", "element_instance_key": "3",
     "target_element_id": "'too-late'", "timer_type": "'BOUNDARY'", "name": "'process:101:3:' || i",
@@ -32,7 +31,7 @@ OF_INSTANCE = {
 
 async def write(dsn: str, api: Api, text: bytes) -> int:
     """Deploy a model, and insert its running instance 101; return the definition's key."""
-    deployed = await api.ask_raw("POST", "/v1/processes", text, XML)
+    deployed = await api.deploy(text)
     key: int = deployed.json["processes"][0]["definition_key"]
     instance, _ = begin(read_model(text)[0], {"order": 42, "note": NOTE}, now=datetime.now(UTC))
     await query(
@@ -52,7 +51,7 @@ async def recorded(dsn: str) -> list[str]:
 
 
 async def test_a_process_is_listed_and_drawn(api: Api, browser: Browser) -> None:
-    deployed = await api.ask_raw("POST", "/v1/processes", drawn_model(), XML)
+    deployed = await api.deploy(drawn_model())
     key = deployed.json["processes"][0]["definition_key"]
 
     assert f'href="/console/processes/{key}"' in (await browser.get("/processes")).text

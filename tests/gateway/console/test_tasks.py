@@ -46,7 +46,7 @@ async def it() -> AsyncIterator[ConsoleTasks]:
     """Open the console of a gateway; each instance of the deployed process waits for a user task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
-        assert (await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})).status == 201
+        assert (await api.deploy(MODEL)).status == 201
         async with browsing(api) as browser:
             yield ConsoleTasks(api, browser, sc)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from urllib.parse import quote
 
@@ -70,8 +69,7 @@ async def test_a_wrong_filter_is_a_sentence_and_the_form_keeps_the_input(browser
 
 
 async def test_a_long_list_has_pages_of_fifty(api: Api, browser: Browser) -> None:
-    lines = "\n".join(json.dumps({"delay": "PT1H", "name": f"n{number:03}"}) for number in range(51))
-    await api.post("/v1/timers/bulk", lines.encode(), Content_Type="application/x-ndjson")
+    await api.post_lines(*({"delay": "PT1H", "name": f"n{number:03}"} for number in range(51)))
 
     first = await browser.get("/timers?name_prefix=n")
     (following,) = re.findall(r'href="/console([^"]*)" rel="next"', first.text)

@@ -89,7 +89,7 @@ COUNTED = """
 async def fill(dsn: str, api: Api, task: str = "Approve") -> int:
     """Write running instances of a new process with each kind of wait; return the definition's key."""
     text = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
-    deployed = await api.ask_raw("POST", "/v1/processes", text, {"Content-Type": "application/xml"})
+    deployed = await api.deploy(text)
     key: int = deployed.json["processes"][0]["definition_key"]
     await query(dsn, INSTANCES, key)
     await query(dsn, BUSINESS_KEYS)
@@ -183,7 +183,7 @@ async def test_http_lists_the_instances_that_wait_at_an_element(dsn: str, api: A
 
 async def test_a_process_without_instances_says_that_none_waits(api: Api, browser: Browser) -> None:
     text = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
-    deployed = await api.ask_raw("POST", "/v1/processes", text, {"Content-Type": "application/xml"})
+    deployed = await api.deploy(text)
     key = deployed.json["processes"][0]["definition_key"]
 
     assert "No instance of this version waits." in (await browser.get(f"/processes/{key}")).main
