@@ -81,25 +81,18 @@ async def test_a_key_is_found_until_it_is_revoked_and_is_revoked_once(owner: Ses
     assert await list_keys(gateway, limit=10) == [revoked]
 
 
-async def test_a_name_has_at_most_two_live_keys(owner: Session) -> None:
-    await made(owner, "a")
-    await made(owner, "b")
+@pytest.mark.parametrize(("tenant", "other"), [("acme", None), (None, "acme"), ("acme", "zoo")])
+async def test_a_name_has_at_most_two_live_keys(owner: Session, tenant: str | None, other: str | None) -> None:
+    wanted = replace(SHOP, tenant_id=tenant)
+    await made(owner, "a", wanted)
+    await made(owner, "b", wanted)
 
-    assert await make_key(owner, SHOP, proof("c")) is None
+    assert await make_key(owner, wanted, proof("c")) is None
 
-    await made(owner, "c", replace(SHOP, tenant_id="zoo"))
-    await made(owner, "d", replace(SHOP, name="other"))
+    await made(owner, "c", replace(wanted, tenant_id=other))
+    await made(owner, "d", replace(wanted, name="other"))
     await revoke_key(owner, "aaaaaaaa")
-    await made(owner, "e")
-
-
-async def test_a_name_for_all_tenants_has_at_most_two_live_keys(owner: Session) -> None:
-    for_all = replace(SHOP, tenant_id=None)
-    await made(owner, "a", for_all)
-    await made(owner, "b", for_all)
-
-    assert await make_key(owner, for_all, proof("c")) is None
-    await made(owner, "d")
+    await made(owner, "e", wanted)
 
 
 async def test_an_expired_key_does_not_count(owner: Session) -> None:
