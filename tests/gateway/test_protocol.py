@@ -110,21 +110,20 @@ async def test_the_headers_of_a_second_request_have_the_same_limit(api: Api) -> 
         assert (await wire.closed()).startswith(b"HTTP/1.1 431")
 
 
-async def test_a_refusal_is_not_written_into_another_response(api: Api) -> None:
+@pytest.mark.parametrize(
+    ("pieces", "status"),
+    [((BEGUN + b"a" * 100_000, b"a" * 100_000), b"431"), ((b"no request\r\n\r\n",), b"400")],
+    ids=["headers that are too large", "an error of the parser"],
+)
+async def test_a_refusal_is_not_written_into_another_response(
+    api: Api, pieces: tuple[bytes, ...], status: bytes
+) -> None:
     async with connected(api) as wire:
         await wire.send(FOLLOWING)
         await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
-        await wire.send(BEGUN + b"a" * 100_000)
-        await wire.send(b"a" * 100_000)
-        assert b"431" not in await wire.closed()
-
-
-async def test_a_parser_error_is_not_written_into_another_response(api: Api) -> None:
-    async with connected(api) as wire:
-        await wire.send(FOLLOWING)
-        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
-        await wire.send(b"no request\r\n\r\n")
-        assert b"400" not in await wire.closed()
+        for piece in pieces:
+            await wire.send(piece)
+        assert status not in await wire.closed()
 
 
 @pytest.mark.parametrize(

@@ -123,21 +123,15 @@ def test_a_file_of_the_user_that_is_called_shardclock_does_not_hide_the_client(
     assert handler.target == "order.expired"
 
 
-def test_a_module_of_the_user_takes_precedence_over_an_installed_module_with_the_same_name(tmp_path: Path) -> None:
-    (tmp_path / "regex.py").write_text(ORDERS)
-
-    (handler,) = find_app("regex", tmp_path).handlers
-
-    assert handler.reference == "regex:expire"
-
-
-def test_a_module_on_pythonpath_takes_precedence_over_an_installed_module_with_the_same_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_on_path", [False, True], ids=["in the directory of the app", "on PYTHONPATH"])
+def test_a_module_of_the_user_takes_precedence_over_an_installed_module_with_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_on_path: bool
 ) -> None:
     (tmp_path / "regex.py").write_text(ORDERS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    if is_on_path:
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    (handler,) = find_app("regex", ROOT).handlers
+    (handler,) = find_app("regex", ROOT if is_on_path else tmp_path).handlers
 
     assert handler.reference == "regex:expire"
 
