@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import shardclock_server.cli.session
-from shardclock_server.bpmn.model import read_model
-from shardclock_server.bpmn.step import begin, write_state
 from shardclock_server.service.processes import deploy
 from shardclock_server.sql.deliveries.notifications import notify_of_signals
 from shardclock_server.sql.session import Session
@@ -18,6 +15,7 @@ from tests.support.bpmn import job, model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused
 from tests.support.deliveries import declare
 from tests.support.factories import query, value
+from tests.support.instances import write_instance
 from tests.support.program import Shell
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connected="s>u u>e")
@@ -25,18 +23,11 @@ MODEL = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connec
 
 def begun(shell: Shell) -> None:
     """Insert an instance with key 101, as an engine writes it; its token 3 waits at the task."""
-    instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
 
     async def make() -> None:
         async with Session(shell.dsn, application="test") as session:
             (deployed,) = await deploy(session, MODEL, resource="p.bpmn")
-        await query(
-            shell.dsn,
-            "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
-            " values (101, $1, 1, 'default', 'p', $2)",
-            deployed.definition_key,
-            write_state(instance),
-        )
+        await write_instance(shell.dsn, deployed.definition_key, MODEL)
 
     asyncio.run(make())
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
-from shardclock_server.bpmn.model import read_model
-from shardclock_server.bpmn.step import begin, write_state
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 from tests.support.gateways import Api
+from tests.support.instances import write_instance
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 VERBS = {
@@ -21,16 +20,7 @@ VERBS = {
 async def write(dsn: str, api: Api, outcome: str | None) -> None:
     """Write instance 101, running or ended."""
     deployed = await api.deploy(MODEL)
-    instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
-    await query(
-        dsn,
-        "insert into shardclock.instances"
-        " (instance_key, definition_key, version, tenant_id, process_id, state, outcome, ended_at)"
-        " values (101, $1, 1, 'default', 'p', $2, $3::text, case when $3 is not null then now() end)",
-        deployed.json["processes"][0]["definition_key"],
-        write_state(instance) if outcome is None else None,
-        outcome,
-    )
+    await write_instance(dsn, deployed.json["processes"][0]["definition_key"], MODEL, outcome=outcome)
 
 
 async def test_a_change_of_an_ended_instance_is_refused_with_its_state(dsn: str, api: Api) -> None:

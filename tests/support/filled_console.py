@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import asyncpg
 
-from shardclock_server.bpmn.model import read_model
-from shardclock_server.bpmn.step import begin, write_state
 from tests.support.drawn_models import drawn_model
-from tests.support.factories import query
 from tests.support.gateways import Api, serving
+from tests.support.instances import write_instance
 
 PENDING = 1_000_000
 NAMED = 300_000
@@ -176,19 +172,12 @@ INCIDENTS = """
 """
 
 
-FIRST_INSTANCE = """
-    insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
-    values (101, $1, 1, 'default', 'p', $2)
-"""
-
-
 async def add_instance(dsn: str, api: Api) -> None:
     """Deploy version 1 of a drawn process, and write its running instance 101."""
     text = drawn_model()
     deployed = await api.deploy(text)
     key = deployed.json["processes"][0]["definition_key"]
-    instance, _ = begin(read_model(text)[0], {"order": 42}, now=datetime.now(UTC))
-    await query(dsn, FIRST_INSTANCE, key, write_state(instance))
+    await write_instance(dsn, key, text, {"order": 42})
 
 
 async def fill_console(dsn: str) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
 
-from shardclock_server.bpmn.model import read_model
-from shardclock_server.bpmn.step import begin, write_state
 from shardclock_server.service import keys
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
@@ -21,6 +18,7 @@ from tests.support.console_forms import form_on
 from tests.support.drawn_models import drawn_model
 from tests.support.factories import add_schedule, add_timers, query, value
 from tests.support.gateways import Api
+from tests.support.instances import write_instance
 
 NOTE = XSS.replace('"', "")  # JSON would write a backslash before a quote
 OF_INSTANCE = {
@@ -33,14 +31,7 @@ async def write(dsn: str, api: Api, text: bytes) -> int:
     """Deploy a model, and insert its running instance 101; return the definition's key."""
     deployed = await api.deploy(text)
     key: int = deployed.json["processes"][0]["definition_key"]
-    instance, _ = begin(read_model(text)[0], {"order": 42, "note": NOTE}, now=datetime.now(UTC))
-    await query(
-        dsn,
-        "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
-        " values (101, $1, 1, 'default', 'p', $2)",
-        key,
-        write_state(instance),
-    )
+    await write_instance(dsn, key, text, {"order": 42, "note": NOTE})
     return key
 
 
