@@ -9,7 +9,7 @@ from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 # The pause between two notifications is eight times as long as a notification takes, so that notifications use a ninth
 # of one connection's time. The pause has a lower and an upper bound. If a notification takes longer than the upper
-# bound, the pause is as long as the notification. Then notifications use half of the connection's time.
+# bound, the pause is as long as the notification, so that notifications use at most half of the connection's time.
 GAP_S, SHARE, GAP_MAX_S = 0.004, 8.0, 0.02
 # After a notification of at least `MANY` rows, the receivers are busy and poll again by themselves: the next
 # notification can wait.

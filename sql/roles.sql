@@ -252,8 +252,8 @@ grant execute on function
     shardclock.correlate_waiting, shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
--- The progress of bulk changes. The columns `role` always have their default (the login), so that a gateway continues
--- only the operations of its own login.
+-- The progress of bulk changes. No role may write the columns `role`, so they keep their default, the login. A gateway
+-- continues only the operations of its own login.
 grant select on shardclock.operations, shardclock.operation_pages to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant insert (
     request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged_reasons, by_operator,

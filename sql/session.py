@@ -58,7 +58,7 @@ _PASSING = (
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.ReadOnlySQLTransactionError,  # after a failover this server may be a replica
+    asyncpg.ReadOnlySQLTransactionError,  # raised if this server is a replica after a failover
 )
 # The SQLSTATE for a missing right: the statement and its values are correct.
 NOT_ALLOWED = "42501"

@@ -14,8 +14,8 @@ from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "newest", "sweep", "outage"]
 
-# An outage has left a timer that is overdue by more than this, because a takeover is shorter. The ramp limits the
-# firing rate of such timers.
+# A timer that is overdue by more than this was delayed by an outage, because a takeover causes a shorter delay. The
+# ramp limits the firing rate of such timers.
 RAMP_AFTER_S = 10.0
 
 

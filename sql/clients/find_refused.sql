@@ -22,7 +22,8 @@ with paused as materialized (
 select p.timer_key, p.name, p.target, p.schedule, p.changed_at as paused_at, r.reason
 from paused p
 cross join lateral (
-    -- If a client has paused the timer after the shard, the last PAUSED record has no reason of a shard.
+    -- If a client has paused the timer after the shard did, the last PAUSED record is the client's, and lacks the
+    -- shard's reason.
     select l.detail ->> 'refused' as reason
     from shardclock.command_log l
     where l.timer_key = p.timer_key and l.intent = 'PAUSED'

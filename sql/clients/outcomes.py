@@ -25,7 +25,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The message and the code of the refusal of one timer, which was not written."""
+    """The refusal of one timer, with its message and code; the timer was not written."""
 
     why: str
     code: RefusalCode = REFUSED

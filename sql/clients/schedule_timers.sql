@@ -63,7 +63,7 @@ from unnest(
 -- An earlier attempt may have written the timers, and the timers may have fired since that attempt.
 where not exists (select from logged l where l.timer_key = s.timer_key)
 -- If two timers of the batch have the same name, only the first of them is written. The order by name prevents
--- deadlocks between batches with common names.
+-- deadlocks between batches that contain the same names.
 order by s.tenant_id collate "C", s.name collate "C", s.number
 on conflict do nothing
 returning timer_key, due_date

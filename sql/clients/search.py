@@ -92,8 +92,8 @@ async def find_timers(
     With `order_by` "change", PENDING and PAUSED timers are sorted by their last change, newest first. With
     `name_contains`, PENDING and PAUSED timers are sorted by their names; ended timers are sorted newest first. Two
     searches read their rows section by section: a search with `name_contains`, and a search for ended timers of all
-    tenants. If such a search reaches its time limit, the page ends at the row that was read last. The page may then be
-    short or empty, although more pages follow.
+    tenants. If one of these searches reaches its time limit, the page ends at the row that was read last. Such a page
+    may be short or empty, although more pages follow.
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer before the timeout

@@ -33,8 +33,8 @@ beaten as (
         )
     returning b.holder
 )
--- The holder's row shows whether the holder has ended. A heartbeat without a written row does not show it, because
--- there are other reasons for it.
+-- The result has no row if the holder has ended. A heartbeat that has updated no row does not mean this: an earlier
+-- heartbeat may have written a newer row.
 select
     clock_timestamp() as server_time, l.part, l.part_count, l.hold_reason,
     array(

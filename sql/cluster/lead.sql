@@ -41,7 +41,7 @@ with taken as (
             c.leader = :leader
             or (c.lease_until is null and :patience::interval = interval '0')
             or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
-                -- A lease that ends so far in the future was written before the clock was set back. The bound is at
+                -- If a lease ends later than this bound, it was written before the clock was set back. The bound is at
                 -- least a minute, because a lease from hand_over.sql has another duration.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
             -- Either an operator has made this cluster the leading cluster, or the last leader was an earlier

@@ -39,7 +39,8 @@ select
             limit :letters_max::integer
         ) d
     ) as dead_letters,
-    -- No min() and max(): a plan that was made for an empty table could then read the index of all dead letters.
+    -- No min() and max(): if the plan was made while the table was empty, they could read the index of all dead
+    -- letters.
     (
         select d.died_at
         from shardclock.dead_letters d

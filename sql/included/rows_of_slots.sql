@@ -1,5 +1,5 @@
--- Reads the slots of `scan`: for each slot the number of rows to read, and the due date at which the scan begins. Then
--- reads the rows, without locks.
+-- Reads the slots of `scan`: for each slot the number of rows to read, and the due date at which the scan begins. After
+-- that, reads the rows, without locks.
 slots as materialized (
     select
         s.slot,

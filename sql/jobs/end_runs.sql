@@ -60,7 +60,7 @@ attempt as materialized (
     cross join lateral (select (l.is_cancelled and g.outcome = 'INTERRUPTED') is true as is_so) unheard
 ),
 clock as materialized (
-    -- Read the clock once, after the locks of all rows.
+    -- Read the clock once, and only after this statement has locked all rows.
     select coalesce(:now::timestamptz, clock_timestamp()) as at from (select count(*) from held, locked) l
 ),
 unmarked as (

@@ -147,7 +147,7 @@ async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any])
 
 
 async def lock_limits(session: Session, tenant_id: str) -> None:
-    """Wait for concurrent changes of a tenant's limits, and block others until the end of the transaction.
+    """Wait for concurrent changes of a tenant's limits, and block further changes until the end of the transaction.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/lock_limits.sql

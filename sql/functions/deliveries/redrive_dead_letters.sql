@@ -67,8 +67,8 @@ begin
     select
         n.timer_key, n.process_instance_key, n.element_instance_key, n.begins_at, n.due_date, n.created_at, n.fired_at,
         n.begins_at, n.occurrence,
-        -- The number of claims is not reset, so that a late outcome of an old claim has no effect. The old claims count
-        -- as released, because each unreleased claim counts as a crash of its worker during the call.
+        -- The number of claims is not reset, so that a late outcome of an old claim has no effect. `given_back` gets
+        -- the same number, because each claim that was not given back counts as a crash of its worker during the call.
         n.claims, n.claims, n.slot, n.tenant_id, n.timer_type, n.target,
         n.target_element_id, n.name, n.schedule, n.payload, n.failures
     from numbered n

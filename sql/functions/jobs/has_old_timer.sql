@@ -1,6 +1,6 @@
--- Returns whether a job's next start was planned while the clock was ahead: the timer's creation is now in the future.
+-- Returns whether a job's next start was planned while Postgres's clock was ahead.
 --
--- If a client has changed the timer, the time of the change counts instead of the creation.
+-- In this case the time of the timer's last change (or of its creation) is more than `slack` in the future.
 --
 -- in:    job text, slack interval
 -- out:   boolean

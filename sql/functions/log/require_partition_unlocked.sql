@@ -1,6 +1,7 @@
 -- Fails immediately (55P03) if another transaction, such as a dump or a long report, has locked a partition.
 --
--- Without this check the caller would wait for its lock on the whole log. All writers of the log would then wait, too.
+-- Without this check the caller would wait for its lock on the whole log, and all writers of the log would wait behind
+-- the caller.
 --
 -- in:    partition_name text
 -- out:   nothing

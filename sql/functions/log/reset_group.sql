@@ -1,7 +1,7 @@
 -- Moves a consumer group to another position, with the same or another number of partitions.
 --
--- Without `new_position` the position does not change. Then all partitions must have read their records up to this
--- position, so that the group processes each record once.
+-- Without `new_position` the position does not change. In this case the call is refused until all partitions have read
+-- their records up to the position, so that the group processes each record once.
 --
 -- in:    group_name text, new_position bigint, partitions integer
 -- out:   bigint: the group's position; null: the group does not exist

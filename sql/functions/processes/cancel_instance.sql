@@ -1,7 +1,8 @@
 -- Cancels an instance of a process, or discards the dead letter of its start.
 --
 -- Two callers may cancel the same start concurrently. The first caller replaces the dead letter by an instance. The
--- second caller may find neither of the two, and searches again.
+-- second caller may have searched for the instance too early and for the dead letter too late, so it searches once
+-- more.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text

@@ -70,7 +70,7 @@ begin
         ) f;
         exit when waiting is null;
         -- First correlate the stored messages that no engine has correlated yet. A token that gets a stored message may
-        -- then no longer wait for the new message.
+        -- stop waiting, so search for waiting tokens again.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s

@@ -1,8 +1,8 @@
 -- Returns whether a tenant had quota for another instance at its last count.
 --
 -- The function reads only the row of the last count, in a quarter of the time of a new count. The count is valid for
--- one second, or for 10 ms per 1,000 waiting starts if that is longer. Then the function returns false, and the caller
--- counts again with remaining_quota.
+-- one second, or for 10 ms per 1,000 waiting starts if that is longer. If the count is older, the function returns
+-- false, and the caller counts again with remaining_quota.
 --
 -- in:    tenant_id text
 -- out:   boolean: true if the last count is still valid, and the tenant had quota for another instance at that time

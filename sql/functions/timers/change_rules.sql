@@ -1,8 +1,8 @@
--- Gives schedules another rule, from the moment when their rows are locked.
+-- Gives schedules another rule, which begins at the moment when their rows are locked.
 --
 -- The pending occurrence keeps its number, and gets its due date from the new rule. A pending run on request does not
--- change: the new rule begins after it. If the new rule began at the begin of the transaction, occurrences that fired
--- before the lock would fire again.
+-- change: the new rule begins after it. If the new rule began at the start of the transaction, occurrences that fired
+--         between the start and the lock would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint
@@ -22,7 +22,7 @@ begin atomic
         for update
     ),
     clock as materialized (
-        -- Read the clock after the locks of all rows.
+        -- Read the clock only after all rows are locked.
         select clock_timestamp() as at from (select count(*) from old) locked
     ),
     changed as (
