@@ -1,4 +1,4 @@
-"""The pause before new starts of actors, after starts of actors have failed."""
+"""A growing pause before the next start of actors, after starts have failed."""
 
 from collections.abc import Iterable
 

@@ -211,7 +211,7 @@ class KeeperProcesses:
             try:
                 await handle.kill()
             except BaseException:
-                self._dropped.append(handle)  # to the end, so that the next call starts with other actors
+                self._dropped.append(handle)  # the next call begins with other actors
                 raise
 
     def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
@@ -235,5 +235,5 @@ class KeeperProcesses:
         try:
             self.drop([actor_name])
             await self.kill_dropped()
-        except FleetUnavailable as error:  # the next iteration or the stop tries again
+        except FleetUnavailable as error:  # the next iteration kills the actor, or the stop does
             self._log.warning("could not kill", actor=actor_name, error=str(error))

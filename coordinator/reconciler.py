@@ -144,7 +144,7 @@ class Reconciler:
             await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
-        """Take the lead from the cluster `beside`, or hand the lead to this cluster; tell the user which keepers fire.
+        """Take the lead from the cluster `beside`, or hand the lead to `beside`; tell the user which keepers fire.
 
         errors:  StoreUnavailable  no answer before the timeout
         """

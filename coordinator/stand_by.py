@@ -62,7 +62,7 @@ class StandBy:
 
     @property
     def patience_s(self) -> float:
-        """Return how long this cluster leaves a free lead to Ray's cluster."""
+        """Return how long this cluster waits before it takes a free lead, to let Ray's cluster take it first."""
         return PATIENCE_S if self._is_beside_ready else 0.0
 
     def led_s(self) -> float:

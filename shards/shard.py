@@ -50,8 +50,9 @@ CLAIM_ONLY_S = 10.0
 # The precision of the alarm for the soonest timer. If the estimate of Postgres's time changes by more than this, the
 # alarm is set again.
 ALARM_SLACK_S = 0.001
-# A notification starts a claim. The time between two such claims is at least NOTIFIED_S, and at least NOTIFIED_SHARE
-# times the duration of the last claim. So these claims take at most a quarter of a shard's time.
+# A notification starts a claim. The next notification starts a claim after at least NOTIFIED_S, and after at least
+# NOTIFIED_SHARE times the duration of the last claim. So claims after notifications take at most a quarter of a shard's
+# time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
@@ -159,7 +160,7 @@ class Shard(Keeper):
             except BaseException as error:
                 # The outcome is unknown. A repeated statement is safe: a timer that has fired has no row.
                 self._queue.add(due)
-                # for example because of large payloads; a smaller batch may fire in time
+                # A batch with large payloads may take too long, so the next batch is smaller.
                 if isinstance(error, StoreTooSlow):
                     self._fire_batch = max(1, len(due) // 2)
                 raise
@@ -257,7 +258,7 @@ class Shard(Keeper):
         Pause the timer if its data are the cause, otherwise release it.
         """
         self.stats.refused += 1
-        await self._sort_out([timer], [])  # also retries timers that were locked by the same transaction
+        await self._sort_out([timer], [])  # this also retries the timers that the same transaction had locked
         refused = values_at_fault(error)
         is_at_fault = isinstance(error, InvalidTimer) or (refused is not None and refused.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))

@@ -92,8 +92,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # The next year is always searched, because matches of the previous year occur again if the clock moves back
-            # at New Year. Later years without a match are skipped.
+            # Always search the next year, because its first hours repeat local times of the old year if the clock moves
+            # back at New Year. After the next year, skip to the year before the next local match.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None

@@ -66,10 +66,10 @@ def preview_from(
 
 
 def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
-    """Return a moment for the comparison with the first date: its UTC offset is the offset at the rule's date before.
+    """Return a moment with the UTC offset of the rule's date before `first`, for the note at `first`.
 
-    The present moment can't be used. For example, all dates of a yearly rule have the same offset, but the offset of
-    the present moment may differ, and the note would report a change of the clock.
+    The present moment can't replace it. For example, all dates of a yearly rule may have the offset of winter. In
+    summer, a comparison with the present moment would report a change of the clock at each date.
 
     shape:   the first date itself if the rule has no earlier date, or none within `GAP_MAX`
     """
@@ -87,8 +87,9 @@ def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
     if not has_date_after(earliest):
         return first.due_date
     ends = [change.at - SECOND for change in clock_changes(rule.zone, earliest, first.due_date)]
-    # `ends` are the last seconds before the changes of the clock. The previous date lies before the first of these
-    # moments after which the rule has no date until `first`, so this moment has the offset of the previous date.
+    # `ends` are the last seconds before the changes of the clock. Find the first of these seconds with no date of the
+    # rule between it and `first`. The previous date lies between this second and the change before it, so both have the
+    # same offset.
     index = bisect_left(ends, True, key=lambda end: not has_date_after(end))
     return ends[index] if index < len(ends) else first.due_date
 
