@@ -14,8 +14,8 @@ TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # A slow statement is no reason to give up a signal, because the server may become faster.
 TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # A newer engine may be able to process the signal.
-# With the pauses of SLOW, this number of tries takes two days, which is enough for an upgrade. Then the instance gets
-# an incident.
+# With the pauses of SLOW, this number of tries takes two days, which is enough for an upgrade. After the last try the
+# instance gets an incident.
 TOO_NEW_TRIES_MAX = 2_885
 
 

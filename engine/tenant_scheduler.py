@@ -12,8 +12,8 @@ AHEAD_MAX = 1_000  # the largest number of tenants that are passed to one statem
 class TenantScheduler:
     """Choose the tenant with the least used time. The scheduler's clock shows the used time of the last chosen tenant.
 
-    If a tenant had no work for a while, the tenant's used time is behind the clock. Then it is set to the clock, so
-    that the tenant gets no advantage over tenants that had work.
+    The used time of a tenant without work falls behind the clock. When the tenant has work again, its used time is set
+    to the clock, so that the tenant gets no advantage over tenants that had work.
 
     units:   seconds of work
     """

@@ -69,7 +69,7 @@ class WorkerConfig:
 
 
 def modules_of(named: str | None) -> str:
-    """Return the app's modules: the modules in `named`; if it is None, the entry points of installed packages."""
+    """Return `named`, or, without a name, the modules that installed packages declare as entry points."""
     return named or ",".join(installed_apps())
 
 

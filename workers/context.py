@@ -27,7 +27,7 @@ class Permits(Protocol):
         """Return whether targets may be called; False while the database is on hold."""
 
     def held(self, deliveries: Sequence[ClaimedDelivery], /) -> list[ClaimedDelivery]:
-        """Return the given deliveries that may be called, and release the others."""
+        """Return the given deliveries that may be called now, and release all other given deliveries."""
 
 
 class Claims(Protocol):

@@ -30,7 +30,9 @@ SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the t
 # that become visible even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # The time for which the duration of a slow firing is remembered.
-READING_MAX_S = 5.0  # A position moves back at most to this time before the current claim, plus the margin.
+# If several claims did not read a lane to its end, the next position is the start of the first of these claims, but at
+# most this long before the current claim; in both cases minus the margin.
+READING_MAX_S = 5.0
 # While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0

@@ -294,9 +294,9 @@ class HandlerQueue:
         return settlement_of(delivery, outcome, policy, now=now, duration_s=duration_s, jitter=jitter)
 
     def _wake_in(self, seconds: float) -> None:
-        """Wake the loop after a time.
+        """Wake the loop after `seconds`, or earlier if an earlier wake-up is planned.
 
-        If an earlier wake-up is planned, do nothing: the loop then plans the next wake-up.
+        After an earlier wake-up, the loop calls this method again.
         """
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(0.0, seconds)

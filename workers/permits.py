@@ -28,7 +28,7 @@ class CallPermits:
         return self._heartbeat.last.hold_reason is None
 
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return the given deliveries that may be called. While the database is on hold, release the others.
+        """Return the given deliveries that may be called. While the database is on hold, release all other deliveries.
 
         If an operator has set the hold, workers still send the webhooks of operator events, because the start of the
         hold is itself an event. An ended lease is removed from the table, because the worker would otherwise renew it

@@ -15,7 +15,7 @@ class Lifetime:
 
     def __init__(self, lease_until_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.lease_until_s = lease_until_s
-        self.ends_by_s = math.inf  # finite after a request to end the run
+        self.ends_by_s = math.inf  # set to an earlier moment when the run must end
         self._clock = clock
         self._gone_by_s = -math.inf
 

@@ -116,7 +116,7 @@ class LiveRun:
         )
         if self.process is None:
             return ending
-        # The kill may fail to reach the process. With this shorter limit the process then exits earlier.
+        # The kill may fail to reach the process. In this case the process exits by itself after KILL_S.
         self.life.ends_by_s = min(self.life.ends_by_s, time.monotonic() + KILL_S)
         if self.is_called:
             await self._poll(self.process)
