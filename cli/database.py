@@ -86,7 +86,8 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 
 
 def without_options(dsn: str) -> tuple[str, str]:
-    """Split a DSN into a DSN without `options` (settings of its sessions) and the options ('' for none)."""
+    """Return a DSN without its parameter `options` (the settings of its sessions), and the value of `options` ('' for
+    none)."""
     head, _, query = dsn.partition("?")
     asked = [text for text in query.split("&") if text]
     options = [unquote(text.removeprefix(OPTIONS)) for text in asked if text.startswith(OPTIONS)]

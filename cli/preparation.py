@@ -54,7 +54,7 @@ class Preparation:
         self._last_printed = ""
 
     def begin(self, dsn: Dsn) -> None:
-        """Write the wanted shards and the app's declarations for the first time.
+        """Write the wanted number of shards and the app's declarations when `shardclock up` starts.
 
         If Postgres is restarting, or the transaction of a client blocks a write, `maintain` repeats the write later.
         """

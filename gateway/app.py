@@ -128,7 +128,8 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.add_middleware(UnsentLimit)
     app.add_middleware(AuditRecorder)
     app.add_middleware(UniqueHeaders)
-    app.add_middleware(RequestCounter, stats=stats)  # runs after the next two, which change the routed path and method
+    # RequestCounter runs after PreservedSlashes and HeadAsGet, which change the routed path and method.
+    app.add_middleware(RequestCounter, stats=stats)
     app.add_middleware(PreservedSlashes)
     app.add_middleware(HeadAsGet)
     app.state.stats = stats

@@ -133,7 +133,8 @@ class BulkRun(ABC):
             except (Refusal, StatementRefused) as refusal:
                 self.unsure = 0
                 await end_operation(session, operation_id, FAILED, error=str(refusal))
-                # The count of this process may lack a page that Postgres changed without an answer.
+                # Read the counts from the row: if an answer was lost, this process has not counted the page of this
+                # answer.
                 (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
                 self.changed, self.unchanged_reasons = ended.changed, ended.unchanged_reasons
                 raise

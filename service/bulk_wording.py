@@ -39,9 +39,9 @@ def _nothing(*_: object) -> str:
 class BulkWording(Generic[Row, Key]):
     """One bulk change, with its sentences.
 
-    `done` is a sentence with the placeholders `{many}` (the counted rows) and `{are}`. Two functions return
-    continuations of the sentence: `of` describes the selected rows, and `which` adds their names in a dry run. `rest`
-    is the end of each sentence: it describes the matching rows that were not selected.
+    `done` is the sentence after a change, with the placeholders `{many}` (the number and the noun) and `{are}`. `of`
+    returns words after the noun, which describe the selected rows. `which` returns the names of the rows, for the
+    sentence after a dry run. `rest` ends both sentences: it describes the matching rows that were not selected.
     """
 
     noun: tuple[str, str]

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
 from shardclock_server.timers.refusal import Refusal
 
-TARGET_MAX = 1_000_000  # in timers a second; more than any shard can fire
+TARGET_MAX = 1_000_000  # timers a second; no shard can fire more
 
 
 class InvalidScale(Refusal):

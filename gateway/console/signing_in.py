@@ -113,8 +113,8 @@ async def begin_session(request: Request, response: Response, holder: SessionHol
 def _require_safe(request: Request) -> None:
     """Refuse a sign-in by plain HTTP from another machine, because the key would travel in clear text.
 
-    A proxy forwards each request by plain HTTP. Then `Host` or `Origin` must have the HTTPS address of the gateway:
-    `Origin` if the proxy replaces `Host`.
+    Behind a proxy each request arrives by plain HTTP. Such a request must have the HTTPS address of the gateway in
+    `Host`, or in `Origin` if the proxy replaces `Host`.
 
     errors:  Problem
     """

@@ -254,8 +254,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # Postgres has just returned the limits, so only the count is slow. Use an older count, because without a count
-        # all requests of the tenant would be refused.
+        # Postgres has just returned the limits, so Postgres works, and only the count is slow. The caller uses an older
+        # count, because without a count it would have to refuse all requests of the tenant.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

@@ -43,7 +43,8 @@ class RateLimits:
         self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
-        """Subtract writes from a tenant's bucket. A full bucket grants even more writes than it holds.
+        """Subtract writes from a tenant's bucket. If the bucket is full, it grants any number of writes, even more than
+        it holds.
 
         units:   `per_s` writes a second; None: without a limit
         errors:  Problem  the tenant exceeds its rate limit; the problem says when to retry

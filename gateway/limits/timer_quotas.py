@@ -162,7 +162,7 @@ def _written(taken: TimerReservation, outcome: Scheduled | Refused) -> Pending:
     """Return the usage that a written timer has added."""
     if isinstance(outcome, Refused) or outcome.replayed:
         return NOTHING
-    if outcome.outcome == "created":  # also true if the named timer has ended since `_existing_sizes`
+    if outcome.outcome == "created":  # the named timer may have ended since `_existing_sizes` read it
         return taken.size
     if outcome.outcome == "replaced":
         # If the replaced timer was written after `_existing_sizes`, its size is unknown, until the next count.

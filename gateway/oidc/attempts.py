@@ -53,7 +53,7 @@ class SignInAttempt:
 
     @property
     def cookie(self) -> str:
-        """Return the value of the cookie."""
+        """Return the secret and the page to open after the sign-in, as the text that `read` accepts."""
         return f"{self.secret}.{quote(self.to)}"
 
     @property

@@ -208,8 +208,8 @@ async def _sent(
 ) -> InstanceKeyAnswer:
     """Answer that a signal was sent to an instance.
 
-    errors:  Refusal  no signal was sent: the instance or incident is unknown, or the state does not allow the change;
-                      `running` is the refusal for a running instance
+    errors:  Refusal  no signal was sent: the instance or incident is unknown, or the state does not allow the change.
+                      If the instance runs, the refusal is `running`
     """
     if sent:
         return InstanceKeyAnswer(instance_key=instance_key)

@@ -192,7 +192,7 @@ async def operate(request: Request, gateway: CurrentGateway, caller: Manager, wh
 def _verb(
     change_of: Callable[[str | None], Callable[[Session, TimerRef], Awaitable[str]]], outcomes: VerbOutcomes
 ) -> Callable[..., Awaitable[Response]]:
-    """Create the handler of a form that has only a reason; `change_of` returns the change for this reason."""
+    """Create the handler of a form with one field, the reason; `change_of` takes the reason and returns the change."""
 
     async def change(request: Request, gateway: CurrentGateway, caller: Changer, which: Which) -> Response:
         form = await form_of(request, ReasonRequest)
