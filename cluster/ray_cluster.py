@@ -160,7 +160,7 @@ def _start_only_needed_processes() -> None:
     from ray._private.node import Node
 
     for start in ("start_monitor", "start_api_server"):
-        # Ray has no option for it; tests/cluster/test_strangers.py checks it.
+        # Ray has no option that turns these processes off; tests/cluster/test_strangers.py checks that they are off.
         setattr(Node, start, lambda *_, **__: None)
 
 

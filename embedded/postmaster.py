@@ -223,7 +223,8 @@ class Postmaster:
         for _ in attempts(START_S):
             if self.process() is None:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} died at its start: see {self.log}")
-            if self._pid_lines()[7:] == ["ready"]:  # even if another process started the server, and was killed
+            # The process that started the server may be another one, and may be dead.
+            if self._pid_lines()[7:] == ["ready"]:
                 return
         raise EmbeddedPostgresError(
             f"the Postgres in {self.data_dir} wasn't ready within {START_S:.0f} s: see {self.log}"

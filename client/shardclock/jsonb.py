@@ -91,7 +91,7 @@ def stored_json(text: str) -> Any:
     why = f"it {TOO_DEEP}" if is_too_deep(text) else None
     try:
         return json.loads(text) if why is None else {UNREADABLE: why}
-    except ValueError as error:  # for example a number with thousands of digits
+    except ValueError as error:  # Python refuses, for example, a number with thousands of digits
         return {UNREADABLE: f"the document can't be read: {error}"}
 
 

@@ -19,7 +19,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Timer(Generic[PayloadT_co]):
-    """One timer that fired, for one attempt to handle it.
+    """A fired timer, as a handler gets it for one attempt.
 
     A handler may get the same timer more than once, with the same `timer_key`, so the handler must be idempotent.
 

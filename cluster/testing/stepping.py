@@ -181,8 +181,8 @@ async def cluster(
     begins_at = target_of(datetime.min.replace(tzinfo=UTC), None, now or datetime.now(UTC))
     async with AsyncExitStack() as stack:
         dsn = await stack.enter_async_context((await databases()).lend(begins_at))
-        # During a long advance, an autovacuum analyzes the tables. Without these settings, Postgres may then plan the
-        # search for the next due row at each step. The plan takes longer than the execution.
+        # During a long advance, an autovacuum analyzes the tables. After that, without these settings, Postgres may
+        # plan the search for the next due row at each step, and the planning takes longer than the execution.
         session = Session(dsn, application="shardclock testing", plans=QUEUE_PLANS)
         await stack.enter_async_context(session)
         await code.declare(session)

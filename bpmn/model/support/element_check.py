@@ -40,8 +40,8 @@ def apply_default_language(root: Element) -> None:
 def check_element(element: Element, *, skipped: frozenset[str] = frozenset()) -> None:
     """Check an element's own attributes and its children.
 
-    shape:   `skipped` is set for a scope. Then children with an id or with a name in `skipped` are not checked here,
-             because the reader checks them separately
+    shape:   `skipped` is set for a scope. For a scope, children with an id or with a name in `skipped` are not checked
+             here, because the reader checks them separately
     """
     _check_attributes(element)
     _check_single(element)

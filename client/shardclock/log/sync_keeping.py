@@ -48,6 +48,6 @@ class _Keeper(threading.Thread):
             self._timer.log_if_due(time.monotonic(), len(self._batch.records), self._batch.state)
 
     def stop(self) -> None:
-        """End the thread, after a renewal in progress."""
+        """Wait for a renewal in progress, and end the thread."""
         self._ends.set()
         self.join()

@@ -54,7 +54,7 @@ def opened(connect: Callable[[], Any]) -> Any:
     """
     connection = connect()
     if iscoroutine(connection):
-        connection.close()  # otherwise Python warns that it is never awaited
+        connection.close()  # Python warns if a coroutine is never awaited or closed
     elif not isawaitable(connection) and not iscoroutinefunction((driver := driver_of(connection)).answer):
         return driver
     raise TypeError(

@@ -69,7 +69,7 @@ def find(which: TimerReference) -> str:
 
 
 def change(verb: str, which: TimerReference, **more: object) -> str:
-    """Write the argument for a change of one timer."""
+    """Write the statement's argument for a verb that changes one timer."""
     return written({"verb": verb, **which.fields, **more})
 
 
@@ -89,7 +89,7 @@ def pause(which: TimerReference, until: Moment | Length | None, **more: object) 
 
 
 def move(which: TimerReference, to: Destination) -> str:
-    """Write the argument for a move of a timer.
+    """Write the statement's argument for a new due date or a new schedule of one timer.
 
     errors:  as in `schedule`
     """
