@@ -45,7 +45,8 @@ class Part:
 
     @classmethod
     def keyed(cls, key: str, title: str, figures: Sequence[Figure]) -> "Part":
-        """Create one of several tables with the same figures; the prefix `key` makes the keys of the figures unique."""
+        """Create a table for a case with several tables of the same figures; `key` is put before the key of each
+        figure."""
         return cls(title, [replace(it, key=f"{key}_{it.key}") for it in figures], key)
 
     def fill(self, figures: Figures) -> dict[str, float]:

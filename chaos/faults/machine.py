@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 
 
 def set_clock(offset: str) -> Injection:
-    """Set Postgres's clock an hour ahead or back for a while; the sandbox must have `a_clock_of_its_own`."""
+    """Move Postgres's clock by `offset` for `for_s` seconds; the sandbox must have `a_clock_of_its_own`."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         clock = sandbox.directory / CLOCK
@@ -34,7 +34,7 @@ def set_clock(offset: str) -> Injection:
 
 
 async def fill_disk(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
-    """Fill the disk for a while; the sandbox must have `a_disk_of_its_own`."""
+    """Fill the disk for `for_s` seconds; the sandbox must have `a_disk_of_its_own`."""
     ballast = sandbox.postmaster.data_dir / "ballast"
     try:
         with suppress(OSError), ballast.open("wb") as file:

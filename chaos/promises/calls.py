@@ -38,7 +38,7 @@ def called(run: RunIndex) -> Iterator[str | None]:
 
     A call must begin after the commit of its firing, and must have the same key and payload at each attempt. The number
     of the attempt increases; calls of webhooks have no such number. A worker may not notice the end of its claim after
-    a kill, a freeze, an outage of Postgres, or the removal of a service task. Then the worker may call until its lease
+    a kill, a freeze, an outage of Postgres, or the removal of a service task. Such a worker may call until its lease
     ends. If a run has no recorded calls, the ends of deliveries are not checked.
     """
     claims_by_key = {key: claims_of(run, steps) for key, steps in run.deliveries.items()}

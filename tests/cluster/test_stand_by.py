@@ -107,7 +107,8 @@ def test_an_orderly_end_of_rays_host_delays_no_timer(up: TwoKinds) -> None:
 
 def test_local_keepers_fire_while_a_lost_ray_cluster_is_started_again(up: TwoKinds) -> None:
     up.until_ray_serves()
-    lost = up.processes(HOST)[0].children(recursive=True)  # with Ray's agents, which wait a minute for a lost server
+    # All processes below the host, also Ray's agents: an agent ends only a minute after the loss of its server.
+    lost = up.processes(HOST)[0].children(recursive=True)
     with up.fires_all(300, lag_max_s=LATE_S):
         kill(up.processes(GCS)[0].pid)
 

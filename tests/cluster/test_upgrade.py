@@ -35,12 +35,12 @@ SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"
 PER_TURN, PER_TURN_AHEAD = 50, 30  # timers scheduled each tenth of a second
 COME_UP_S = 120.0  # the time limit for the start of a Ray cluster on a busy machine
-# The promised limit of the lag during a switch; the measured lag is hundredths of a second.
+# The lag limit of each switch, also if a cluster starts or dies during it; the measured lag is hundredths of a second.
 SWITCH_LAG_S = 2.0
-# The largest lag of a switch between two started clusters: docs/operate/scale.md.
+# docs/operate/scale.md promises this largest lag for a switch between two running clusters.
 PROMISED_LAG = timedelta(milliseconds=100)
-STEADY_S = 3.0  # The duration of a switch, with one second before and one second after the switch.
-# The measurement includes due timers that have not fired.
+STEADY_S = 3.0  # The usual lag is measured during this time: a switch, with one second before and one second after it.
+# A due timer that has not fired counts with its lag until now.
 LAG_SINCE = """
     select max(lag)
     from (

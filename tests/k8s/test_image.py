@@ -151,7 +151,7 @@ def test_development_tools_are_left_over_and_runtime_packages_are_not() -> None:
 
 @pytest.mark.exhaustive
 def test_after_the_steps_the_program_runs_without_development_tools(tmp_path: Path) -> None:
-    # Given an environment with all locked packages, which the test links instead of downloading
+    # Given an environment with all locked packages; the test links the installed packages and downloads nothing
     venv, tree, server = tmp_path / "venv", tmp_path / "tree", tmp_path / "server"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=RUN_S)
     (packages,) = (venv / "lib").glob("python*/site-packages")

@@ -168,7 +168,7 @@ with held as (
 )
 select array_agg(timer_key) from held
 """
-# New versions of the due timers that no transaction has locked.
+# Gives each due timer a new row version, which no transaction has locked yet.
 REWRITE = "update shardclock.timers set payload = null where due_date < now()"
 
 

@@ -35,7 +35,7 @@ def begun_run(**fields: Any) -> BegunRun:
 
 
 def completes(_: RunOrder) -> CallOutcome:
-    """Return a test's function for a job that does nothing."""
+    """Complete the run without any work."""
     return Completed()
 
 

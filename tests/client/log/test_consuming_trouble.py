@@ -194,7 +194,7 @@ async def test_a_restart_of_postgres_during_the_work_is_not_counted_as_an_attemp
     assert [line["event"] for line in logs][:1] == ["Postgres does not answer"]
 
 
-# The task and the transaction of the work
+# Work that cancels its task or ends its transaction
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])

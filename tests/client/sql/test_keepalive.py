@@ -44,7 +44,7 @@ async def over_tcp(dsn: str) -> AsyncIterator[str]:
 
 
 def ways_of(opened: list[Any]) -> dict[str, tuple[bool, Callable[[str], Callable[[], Any]]]]:
-    """List the ways to open a psycopg connection, and whether each is awaited; collect the opened connections."""
+    """Map each kind of psycopg connection to (is it awaited, how to open it); `opened` collects the connections."""
 
     def plain(dsn: str) -> Any:
         opened.append(psycopg.connect(dsn))
