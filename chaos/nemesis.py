@@ -19,7 +19,8 @@ from chaos.waiting import UNAVAILABLE
 
 FELT_S = 0.2  # If a fault raises an error later than this after its start, it has already affected the cluster.
 RETRIES_S = 20.0  # The time for retries of a fault that finds no target, for example because of an earlier fault.
-# The pause between two retried faults. Without a pause, all of them would begin when Postgres is available again.
+# The pause between two retried faults. Without a pause, all retried faults would begin together as soon as Postgres is
+# available again.
 REST_S = 4.0
 
 

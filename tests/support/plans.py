@@ -81,7 +81,8 @@ def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def is_scan(node: dict[str, Any]) -> bool:
-    """Return whether a node of a plan reads a table. A node that changes a table, or never began, does not count."""
+    """Return whether a node of a plan reads a table. A node that changes a table, or was not executed, does not
+    count."""
     return bool(node["Node Type"].endswith("Scan") and node["Actual Loops"])
 
 
