@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import ray
 
-from shardclock import Canceled, Completed, Job, JobCall, RunOrder
+from shardclock import CallOutcome, Canceled, Completed, Job, JobCall, RunOrder
 from shardclock.executor import call_server, importing, runs
 from shardclock.executor.actors import RunActor
 from shardclock_server.workers.run_resources import RunResources
@@ -35,19 +35,32 @@ async def {job}_ends(run):
 """
 
 
+class WatchedCall(JobCall):
+    """A run that tells when it has ended."""
+
+    def __init__(self, job: Job, run: RunOrder) -> None:
+        super().__init__(job, run)
+        self.has_ended = threading.Event()
+
+    def run(self) -> CallOutcome:
+        try:
+            return super().run()
+        finally:
+            self.has_ended.set()
+
+
 @pytest.fixture
 async def started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> AsyncIterator[Started]:
     """Start the app in this process; at the end no run is left, because a run redirects the output of the process."""
-    calls: list[JobCall] = []
-    stdout = sys.stdout
+    calls: list[WatchedCall] = []
 
-    def recorded(job: Job, run: RunOrder) -> JobCall:
-        calls.append(JobCall(job, run))
+    def watched(job: Job, run: RunOrder) -> JobCall:
+        calls.append(WatchedCall(job, run))
         return calls[-1]
 
-    monkeypatch.setattr(runs, "JobCall", recorded)
+    monkeypatch.setattr(runs, "JobCall", watched)
     monkeypatch.setattr(importing, "lower_priority", lambda _: None)
     # not called, because the call would end the test's own process
     monkeypatch.setattr(runs, "live_for", lambda _: None)
@@ -56,7 +69,7 @@ async def started(
     yield Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)
     for call in calls:
         call.cancel()
-    await eventually(lambda: sys.stdout is stdout)
+    await eventually(lambda: all(call.has_ended.is_set() for call in calls))
 
 
 def order(job: str, request: pytest.FixtureRequest) -> RunOrder:
